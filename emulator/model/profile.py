@@ -1,0 +1,116 @@
+"""Cost models: what processing costs on the nodes that emulated packets cross. Everything here is a stated input.
+
+In virtual time computing is free, so what a hop's software or hardware costs must be put in. A `Profile` names those
+costs and the source of each; a `Station` is the queueing model that a data plane runs packets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from emulator.errors import ScenarioError
+
+
+@dataclass(frozen=True)
+class StationModel:
+    """A single-server FIFO with a finite queue, followed by a fixed latency.
+
+    A packet of L bytes occupies the server for ``max(1/packet_rate, 8 L/bit_rate)``, waits for those before it, and is
+    dropped when ``queue_packets`` wait already. It leaves ``latency_ns`` after its service began, so a packet that
+    finds the station empty takes exactly ``latency_ns``.
+
+    Attributes:
+        latency_ns: Processing latency of one traversal in one direction, without waiting.
+        packet_rate: Packets/s that the station can serve; None: not limited by packets.
+        bit_rate_bps: Bit/s that it can serve; None: not limited by bytes.
+        queue_packets: Packets that may wait.
+        source: Where the figures come from.
+    """
+
+    latency_ns: int
+    packet_rate: int | None
+    bit_rate_bps: int | None
+    queue_packets: int
+    source: str
+
+    def service_ns(self, size_bytes: int) -> int:
+        """Time for which a packet of the given size occupies the server, in ns (rounded up)."""
+        by_packet = -(-(10**9) // self.packet_rate) if self.packet_rate else 0
+        by_bits = -(-size_bytes * 8 * 10**9 // self.bit_rate_bps) if self.bit_rate_bps else 0
+        return max(by_packet, by_bits)
+
+
+@dataclass(frozen=True)
+class MediaModel:
+    """Storage media behind a target.
+
+    Attributes:
+        latency_ns: Time that the media takes for one command.
+        rate_bytes_per_s: Transfer rate, None: not limited below the network's rate.
+        source: Where the figures come from.
+    """
+
+    latency_ns: int
+    rate_bytes_per_s: int | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of costs.
+
+    Attributes:
+        name: For example ``documents``.
+        title: One line for the report.
+        gateway: The gateway's data plane.
+        router: The VPC router of the conventional design.
+        compute: A general compute node's forwarding software in the conventional design.
+        media: The storage media.
+    """
+
+    name: str
+    title: str
+    gateway: StationModel
+    router: StationModel
+    compute: StationModel
+    media: MediaModel
+
+
+_FLASH = MediaModel(
+    latency_ns=20_000,
+    rate_bytes_per_s=None,
+    source="null_blk with completion_nsec=20000: the order of low-latency NVMe flash (modelled, both designs alike)",
+)
+
+_KERNEL_FORWARDING = (
+    "about 0.5 million packets/s a core for software that terminates and forwards in the kernel's stack (modelled)"
+)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        "documents": Profile(
+            name="documents",
+            title="as the documents state: 100 us a traversal before, 5 us after",
+            gateway=StationModel(5_000, None, 100_000_000_000, 4096, "claim G01: 5 us a traversal; line rate assumed"),
+            router=StationModel(100_000, 500_000, None, 4096, f"claim G01: 100 us a traversal; {_KERNEL_FORWARDING}"),
+            compute=StationModel(100_000, 500_000, None, 4096, f"claim G01: 100 us a traversal; {_KERNEL_FORWARDING}"),
+            media=_FLASH,
+        ),
+    }
+)
+
+
+def profile(name: str) -> Profile:
+    """Look a profile up.
+
+    Raises:
+        ScenarioError: There is none of that name.
+    """
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise ScenarioError(
+            f"there is no profile {name!r}: choose from {', '.join(PROFILES)}", key="profiles"
+        ) from None
