@@ -1,4 +1,4 @@
-"""What a scenario asks its hosts to do, as plain data. The scenario package parses these, the workloads package runs them.
+"""What a scenario asks its hosts to do, as plain data: the scenario package parses it, the workloads package runs it.
 
 Every workload has a ``name`` (unique in its scenario; the ``workload`` of its records) and a ``kind``.
 Node names refer to the scenario's topology. Times are in ns, sizes in bytes, rates in bit/s.
