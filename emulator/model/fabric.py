@@ -18,7 +18,7 @@ import networkx
 from emulator.errors import TopologyError
 
 ETHERNET_OVERHEAD_BYTES = 24
-"""Preamble and start delimiter (8), frame check sequence (4), inter-packet gap (12): IEEE 802.3, clauses 3 and 4.4.2."""
+"""Preamble and start delimiter (8), frame check sequence (4), inter-packet gap (12): IEEE 802.3 clauses 3, 4.4.2."""
 
 ETHERNET_HEADER_BYTES = 14
 MAX_RATE_BPS = 1_600_000_000_000
