@@ -19,7 +19,9 @@ _PREFIX = {**_DECIMAL, **_BINARY}
 
 _TIME = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
-_QUANTITY = re.compile(r"\s*(?P<number>[+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[^\s\d].*?)?\s*")
+_QUANTITY = re.compile(
+    r"\s*(?P<number>[+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[^\s\d].*?)?\s*", re.ASCII
+)
 
 _RATE_EXAMPLE = "'100 Gbit/s' or '160 GB/s'"
 _TIME_EXAMPLE = "'5 us' or '250 ns'"

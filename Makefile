@@ -1,0 +1,49 @@
+# The doors of the project. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON := .venv/bin/python
+# Under sudo, everything but installing runs as the invoking user: the emulator needs no privileges.
+AS_USER := $(if $(SUDO_UID),$(if $(filter-out 0,$(SUDO_UID)),setpriv --reuid=$(SUDO_UID) --regid=$(SUDO_GID) --init-groups env HOME=$(shell getent passwd $(SUDO_UID) | cut -d: -f6)))
+RESULTS ?= results
+S ?= scenarios/smoke.yaml
+
+.PHONY: help setup demo run test check fmt bench kernel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing, make .venv, build or find the virtual-time kernel
+	@scripts/setup.sh
+
+demo: setup ## both designs at 100 Gbit/s in virtual time, with a verdict on each claim
+	@$(AS_USER) $(PYTHON) -m emulator.cli run scenarios/demo.yaml --out $(RESULTS)/demo
+
+run: setup ## run one scenario: make run S=scenarios/reference/line_rate.yaml
+	@$(AS_USER) $(PYTHON) -m emulator.cli run $(S)
+
+test: setup check ## everything: style, types, import contracts, unit, property and virtual-kernel tests
+	@$(AS_USER) $(PYTHON) -m pytest
+
+check: ## style, types and import contracts
+	@$(AS_USER) $(PYTHON) -m ruff check .
+	@$(AS_USER) $(PYTHON) -m ruff format --check .
+	@$(AS_USER) $(PYTHON) -m mypy
+	@$(AS_USER) .venv/bin/lint-imports
+
+fmt: ## format the code
+	@$(AS_USER) $(PYTHON) -m ruff format .
+	@$(AS_USER) $(PYTHON) -m ruff check --fix .
+
+bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, throughput
+	@scripts/setup.sh --bench
+	@$(AS_USER) $(PYTHON) -m tests.bench
+
+kernel: ## build or find the virtual-time kernel and print its path
+	@python3 kernel/build.py
+
+clean: ## remove what runs left behind, caches and build products (not .venv, results or the kernel)
+	@if [ -x $(PYTHON) ]; then $(AS_USER) $(PYTHON) -m emulator.cli clean; fi
+	@rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
