@@ -1,0 +1,191 @@
+"""Field types of the scenario schema: text with a unit on the outside, exact integers on the inside."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from emulator.errors import UnitError
+from emulator.units import parse_rate, parse_share, parse_size, parse_time
+
+MAX_INTEGER = 2**63 - 1
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """A value as one short line for an error message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def refuse(reason: str) -> PydanticCustomError:
+    """The exception with which a validator refuses a value; the reason is shown as it is."""
+    return PydanticCustomError("refused", "{reason}", {"reason": reason})
+
+
+def _quantity(parse: Callable[[str], int]) -> PlainValidator:
+    def validate(value: Any) -> int:
+        try:
+            number = parse(value)
+        except UnitError as error:
+            raise refuse(error.reason) from None
+        if number > MAX_INTEGER:
+            raise refuse(f"{shorten(value)} is out of range")
+        return number
+
+    return PlainValidator(validate)
+
+
+def at_least(minimum: int, text: str) -> AfterValidator:
+    """Refuse a quantity below a minimum; *text* is the minimum with its unit."""
+
+    def validate(value: int) -> int:
+        if value < minimum:
+            raise refuse(f"must be at least {text}")
+        return value
+
+    return AfterValidator(validate)
+
+
+def _schema(description: str, *examples: object, **more: object) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "description": description, "examples": list(examples), **more})
+
+
+Rate = Annotated[
+    int, _quantity(parse_rate), _schema("A data rate with its unit.", "100 Gbit/s", "400 Gbit/s", "160 GB/s")
+]
+Time = Annotated[int, _quantity(parse_time), _schema("A duration with its unit.", "5 us", "250 ns", "1.5 ms", "60 s")]
+Size = Annotated[
+    int, _quantity(parse_size), _schema("An amount of data with its unit.", "9000 B", "4 KiB", "1 GiB", "1 TB")
+]
+Share = Annotated[int, _quantity(parse_share), _schema("A share with its unit.", "0 %", "0.1 %", "50 ppm")]
+
+_QUEUE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>BDP|bdp|packets?)\s*")
+
+
+def _queue(value: Any) -> dict[str, int | float]:
+    match = _QUEUE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or len(match["number"]) > 20:
+        raise refuse(f"{shorten(value)} is not a queue: write it like '1 BDP' or '1000 packets'")
+    if match["unit"].lower() == "bdp":
+        return {"queue_bdp": float(match["number"])}
+    if "." in match["number"]:
+        raise refuse(f"{shorten(value)} is not a whole number of packets")
+    return {"queue_packets": int(match["number"])}
+
+
+Queue = Annotated[
+    dict[str, int | float],
+    PlainValidator(_queue),
+    _schema(
+        "Packets that may wait for the line, or the same in bandwidth-delay products.",
+        "1 BDP",
+        "0.2 BDP",
+        "1000 packets",
+        pattern=r"^\s*\d+(\.\d+)?\s*(BDP|bdp|packets?)\s*$",
+    ),
+]
+
+
+_PACKETS = re.compile(r"\s*(?P<number>\d{1,9})\s*packets?\s*")
+
+
+def _packets(value: Any) -> int:
+    match = _PACKETS.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refuse(f"{shorten(value)} is not a number of packets: write it like '65 packets'")
+    return int(match["number"])
+
+
+Packets = Annotated[
+    int,
+    PlainValidator(_packets),
+    _schema("A number of packets.", "65 packets", "1000 packets", pattern=r"^\s*\d+\s*packets?\s*$"),
+]
+
+
+def _ratio(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise refuse(f"{shorten(value)} is not a number, write it like 0.6")
+    return float(value)
+
+
+Ratio = Annotated[float, PlainValidator(_ratio), WithJsonSchema({"type": "number", "examples": [0.3, 0.6, 0.9]})]
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse(f"{shorten(value)} is not a whole number")
+    return value
+
+
+def _boolean(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise refuse(f"{shorten(value)} is not true or false")
+    return value
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise refuse(f"{shorten(value)} is not text")
+    return value
+
+
+def _tuple(value: Any) -> Any:
+    if not isinstance(value, list):
+        raise refuse(f"{shorten(value)} is not a list")
+    return tuple(value)
+
+
+Count = Annotated[StrictInt, Field(ge=1, le=1_000_000_000), BeforeValidator(_whole)]
+"""A whole number from 1."""
+Index = Annotated[StrictInt, Field(ge=0, le=MAX_INTEGER), BeforeValidator(_whole)]
+"""A whole number from 0."""
+Flag = Annotated[StrictBool, BeforeValidator(_boolean)]
+Text = Annotated[StrictStr, Field(min_length=1, max_length=2000), BeforeValidator(_text)]
+
+AsTuple = BeforeValidator(_tuple)
+"""Put on tuple fields: YAML has lists."""
+
+
+def _name_list(value: Any) -> Any:
+    return _tuple([value] if isinstance(value, str) else value)
+
+
+def _depth_list(value: Any) -> Any:
+    return _tuple([value] if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+_ONE_OR_MORE_NAMES = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+    "examples": ["h0", ["gpu0", "gpu1"]],
+}
+_ONE_OR_MORE_DEPTHS = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
+    ],
+    "examples": [16, [1, 4, 16, 64]],
+}
+
+Names = Annotated[
+    tuple[Text, ...], BeforeValidator(_name_list), Field(min_length=1), WithJsonSchema(_ONE_OR_MORE_NAMES)
+]
+"""One node or several."""
+Depths = Annotated[
+    tuple[Count, ...], BeforeValidator(_depth_list), Field(min_length=1), WithJsonSchema(_ONE_OR_MORE_DEPTHS)
+]
+"""One queue depth or several."""

@@ -1,0 +1,172 @@
+"""The workloads of a scenario as they stand in the file; each becomes a dataclass of `emulator.model.workload`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, Union
+
+from pydantic import Field, model_validator
+
+from emulator.model import workload as model
+from emulator.scenario.fields import Count, Depths, Flag, Names, Rate, Ratio, Size, Text, Time, at_least, refuse
+from emulator.scenario.topology import Strict
+from emulator.units import format_rate, format_size, format_time
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,31}$"
+
+Block = Annotated[Size, at_least(512, "512 B")]
+Interval = Annotated[Time, at_least(1_000_000, "1 ms, the least that ping can wait")]
+Duration = Annotated[Time, at_least(1_000, "1 us")]
+Frame = Annotated[Size, at_least(60, "60 B, the least that Ethernet carries")]
+Message = Annotated[Size, at_least(1, "1 B")]
+
+WorkloadName = Annotated[str, Text, Field(pattern=NAME_PATTERN)]
+
+
+def _with_unit(alias: str, default: int, write: Callable[[int], str], description: str) -> Any:
+    return Field(default=default, alias=alias, description=description, json_schema_extra={"default": write(default)})
+
+
+def _choice(default: str, description: str) -> Any:
+    return Field(default=default, description=description)
+
+
+def _time(alias: str, default_ns: int, description: str) -> Any:
+    return _with_unit(alias, default_ns, format_time, description)
+
+
+def _size(alias: str, default_bytes: int, description: str) -> Any:
+    return _with_unit(alias, default_bytes, format_size, description)
+
+
+class WorkloadSection(Strict):
+    """Base: a name, unique in the scenario."""
+
+    noun: ClassVar[type[model.Workload]]
+    name: WorkloadName = Field(description="Unique in the scenario; records carry it.", examples=["rtt", "bulk"])
+
+    def build(self) -> model.Workload:
+        """The workload as plain data; what the file leaves out keeps the dataclass's default."""
+        return self.noun(**self.model_dump(exclude_unset=True, exclude={"kind"}))
+
+
+class PingSection(WorkloadSection):
+    """ICMP echoes, one after the other, by the system's ping."""
+
+    noun = model.Ping
+    kind: Literal["ping"]
+    source: Text = Field(description="Host that asks.")
+    target: Text = Field(description="Host that answers.")
+    count: Count = Field(default=model.Ping.count, description="Echoes that are counted.")
+    interval_ns: Interval = _time("interval", model.Ping.interval_ns, "From one echo to the next.")
+    payload_bytes: Size = _size("payload", model.Ping.payload_bytes, "ICMP payload.")
+
+
+class TcpSection(WorkloadSection):
+    """Bulk TCP by iperf3: one or more flows at the same time, for a time or an amount."""
+
+    noun = model.TcpBulk
+    kind: Literal["tcp"]
+    sources: Names = Field(description="Sending hosts; flow i starts at the i-th, over and over.")
+    targets: Names = Field(description="Receiving hosts; flow i ends at the i-th, over and over.")
+    flows: Count = Field(default=model.TcpBulk.flows, description="Flows at the same time.")
+    size_bytes: Size = _size("size", model.TcpBulk.size_bytes, "Payload of each flow; give either this or `duration`.")
+    duration_ns: Time = _time("duration", model.TcpBulk.duration_ns, "Time for which the flows send.")
+    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = _choice(
+        model.TcpBulk.congestion, "Linux congestion control."
+    )
+    ecn: Flag = Field(default=model.TcpBulk.ecn, description="Negotiate ECN.")
+    stagger_ns: Time = _time("stagger", model.TcpBulk.stagger_ns, "Flow i starts i times this after the first.")
+    warm_up_ns: Time = _time("warm_up", model.TcpBulk.warm_up_ns, "Time at the start that does not count.")
+
+    @model_validator(mode="after")
+    def _amount(self) -> TcpSection:
+        if bool(self.size_bytes) == bool(self.duration_ns):
+            raise refuse("give either 'size' or 'duration'")
+        if self.duration_ns and self.warm_up_ns >= self.duration_ns:
+            raise refuse("'warm_up' is not shorter than 'duration'")
+        return self
+
+
+class PoissonSection(WorkloadSection):
+    """UDP packets of one size with exponential gaps."""
+
+    noun = model.Poisson
+    kind: Literal["poisson"]
+    source: Text = Field(description="Sending host.")
+    target: Text = Field(description="Receiving host.")
+    load: Annotated[Ratio, Field(gt=0, lt=1)] = Field(
+        description="Share of the slowest link's capacity, above 0 and below 1."
+    )
+    frame_bytes: Frame = _size("frame", model.Poisson.frame_bytes, "Ethernet frame length without check sequence.")
+    packets: Count = Field(default=model.Poisson.packets, description="How many are sent.")
+
+
+class SmallPacketsSection(WorkloadSection):
+    """Small messages at full offered load; what matters is the useful share that arrives."""
+
+    noun = model.SmallPackets
+    kind: Literal["small_packets"]
+    source: Text = Field(description="Sending host.")
+    target: Text = Field(description="Receiving host.")
+    message_bytes: Message = _size("message", model.SmallPackets.message_bytes, "Payload of one message, one packet.")
+    duration_ns: Duration = _time("duration", model.SmallPackets.duration_ns, "Time for which messages are offered.")
+    offered_bps: Rate = _with_unit(
+        "offered", model.SmallPackets.offered_bps, format_rate, "Offered load on the line; 0 bit/s: the line rate."
+    )
+
+
+class NvmeSection(WorkloadSection):
+    """fio against a volume on a storage node over NVMe/TCP."""
+
+    noun = model.NvmeIo
+    kind: Literal["nvme"]
+    initiators: Names = Field(description="Client hosts, each with a volume of its own.")
+    target: Text = Field(description="Storage node.")
+    pattern: Literal["randread", "read", "write", "randwrite"] = _choice(
+        model.NvmeIo.pattern, "Access pattern, as fio calls it."
+    )
+    block_bytes: Block = _size("block", model.NvmeIo.block_bytes, "Size of one I/O.")
+    queue_depths: Depths = Field(default=model.NvmeIo.queue_depths, description="fio runs once per depth.")
+    ios: Count = Field(default=model.NvmeIo.ios, description="I/Os per run and client; give either this or `size`.")
+    size_bytes: Size = _size("size", model.NvmeIo.size_bytes, "Bytes per run and client.")
+    think_ns: Time = _time("think", model.NvmeIo.think_ns, "Pause between batches, for a stated compute time.")
+
+    @model_validator(mode="after")
+    def _amount(self) -> NvmeSection:
+        if "ios" in self.model_fields_set and self.size_bytes:
+            raise refuse("give either 'ios' or 'size'")
+        return self
+
+    def build(self) -> model.Workload:
+        """As the base, but a given ``size`` replaces the default number of I/Os."""
+        given = self.model_dump(exclude_unset=True, exclude={"kind"})
+        if self.size_bytes:
+            given["ios"] = 0
+        return model.NvmeIo(**given)
+
+
+class CheckpointSection(WorkloadSection):
+    """Every client writes its share of a checkpoint at once over NVMe/TCP and syncs."""
+
+    noun = model.Checkpoint
+    kind: Literal["checkpoint"]
+    initiators: Names = Field(description="Client hosts.")
+    target: Text = Field(description="Storage node.")
+    size_bytes: Message = Field(alias="size", description="Bytes written in all, really and through packets.")
+    full_size_bytes: Size = _size(
+        "full_size", model.Checkpoint.full_size_bytes, "Size that the duration is scaled to in a modelled record."
+    )
+    block_bytes: Block = _size("block", model.Checkpoint.block_bytes, "Size of one write.")
+    queue_depth: Count = Field(default=model.Checkpoint.queue_depth, description="Writes in flight per client.")
+
+
+WorkloadEntry = Annotated[
+    Union[PingSection, TcpSection, PoissonSection, SmallPacketsSection, NvmeSection, CheckpointSection],  # noqa: UP007
+    Field(discriminator="kind"),
+]
+
+WORKLOAD_SECTIONS: dict[str, type[WorkloadSection]] = {
+    section.noun.kind: section
+    for section in (PingSection, TcpSection, PoissonSection, SmallPacketsSection, NvmeSection, CheckpointSection)
+}
