@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from ipaddress import IPv4Interface
-
-import networkx
+from typing import TYPE_CHECKING
 
 from emulator.errors import TopologyError
+
+if TYPE_CHECKING:
+    import networkx
 
 ETHERNET_OVERHEAD_BYTES = 24
 """Preamble and start delimiter (8), frame check sequence (4), inter-packet gap (12): IEEE 802.3 clauses 3, 4.4.2."""
@@ -199,15 +201,32 @@ class Fabric:
         for interface in self._interfaces():
             if len(interface) > MAX_INTERFACE_NAME:
                 raise TopologyError(f"interface name {interface!r} is longer than {MAX_INTERFACE_NAME} characters")
-        graph = networkx.Graph()
-        graph.add_nodes_from(self.by_name)
-        graph.add_edges_from((link.a, link.b) for link in self.links)
-        parts = [sorted(part) for part in networkx.connected_components(graph)]
+        parts = self._parts()
         if len(parts) > 1:
             smallest = min(parts, key=lambda part: (len(part), part))
             raise TopologyError(
                 f"the topology is in {len(parts)} parts: {', '.join(smallest[:5])} cannot reach the rest"
             )
+
+    def _parts(self) -> list[list[str]]:
+        """Sets of nodes that reach each other. By hand, so that describing a fabric needs the standard library only."""
+        neighbours: dict[str, list[str]] = {name: [] for name in self.by_name}
+        for link in self.links:
+            neighbours[link.a].append(link.b)
+            neighbours[link.b].append(link.a)
+        parts: list[list[str]] = []
+        seen: set[str] = set()
+        for start in neighbours:
+            if start in seen:
+                continue
+            part, frontier = {start}, [start]
+            while frontier:
+                fresh = set(neighbours[frontier.pop()]) - part
+                part |= fresh
+                frontier.extend(fresh)
+            seen |= part
+            parts.append(sorted(part))
+        return parts
 
     def _check_unique(self) -> None:
         for what, values in (
@@ -253,6 +272,8 @@ class Fabric:
 
     def graph(self) -> networkx.MultiGraph:
         """The fabric as a multigraph: edges carry ``link`` (the `Link`) under the link's name as key."""
+        import networkx
+
         graph = networkx.MultiGraph(name=self.name)
         for node in self.nodes:
             graph.add_node(node.name, node=node)
