@@ -123,7 +123,18 @@ def _ratio(value: Any) -> float:
     return float(value)
 
 
-Ratio = Annotated[float, PlainValidator(_ratio), WithJsonSchema({"type": "number", "examples": [0.3, 0.6, 0.9]})]
+def _load(value: Any) -> float:
+    load = _ratio(value)
+    if not 0 < load < 1:
+        raise refuse(f"{shorten(value)} is not above 0 and below 1")
+    return load
+
+
+Load = Annotated[
+    float,
+    PlainValidator(_load),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "examples": [0.3, 0.6, 0.9]}),
+]
 
 
 def _whole(value: Any) -> Any:

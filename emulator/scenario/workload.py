@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 from pydantic import Field, model_validator
 
 from emulator.model import workload as model
-from emulator.scenario.fields import Count, Depths, Flag, Names, Rate, Ratio, Size, Text, Time, at_least, refuse
+from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Rate, Size, Text, Time, at_least, refuse
 from emulator.scenario.topology import Strict
 from emulator.units import format_rate, format_size, format_time
 
@@ -95,7 +95,7 @@ class PoissonSection(WorkloadSection):
     kind: Literal["poisson"]
     source: Text = Field(description="Sending host.")
     target: Text = Field(description="Receiving host.")
-    load: Annotated[Ratio, Field(gt=0, lt=1)] = Field(
+    load: Annotated[Load, Field(gt=0, lt=1)] = Field(
         description="Share of the slowest link's capacity, above 0 and below 1."
     )
     frame_bytes: Frame = _size("frame", model.Poisson.frame_bytes, "Ethernet frame length without check sequence.")

@@ -1,0 +1,239 @@
+"""What a cell leaves beside its records: series of interfaces, distributions of workloads, counters of ports.
+
+Each is a JSON file in ``cells/<n>/``: ``series.json``, ``distributions.json``, ``counters.json``; docs/formats.md shows
+them. The classes here read and write them, and refuse what does not hold together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from emulator.errors import ScenarioError
+
+SERIES_FILE = "series.json"
+DISTRIBUTIONS_FILE = "distributions.json"
+COUNTERS_FILE = "counters.json"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Samples of one interface.
+
+    Attributes:
+        t_ns: Emulated time of each sample, ascending.
+        tx_bytes: Bytes sent since the interface was made, at each sample.
+        backlog_packets: Packets that waited for the line, at each sample.
+    """
+
+    t_ns: tuple[int, ...]
+    tx_bytes: tuple[int, ...]
+    backlog_packets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """All values of one metric of one workload.
+
+    Attributes:
+        unit: Their unit.
+        counts: ``(value, how often)`` with ascending values.
+    """
+
+    unit: str
+    counts: tuple[tuple[float, int], ...]
+
+    @property
+    def total(self) -> int:
+        """Number of values."""
+        return sum(count for _, count in self.counts)
+
+    def ccdf(self) -> list[tuple[float, float]]:
+        """Points ``(value, share of values that are at least this)``, first value first."""
+        total = self.total
+        seen = accumulate((count for _, count in self.counts), initial=0)
+        return [(value, (total - before) / total) for (value, _), before in zip(self.counts, seen, strict=False)]
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """Counters of one port, in bytes and packets, over the whole cell."""
+
+    node: str
+    interface: str
+    tx_bytes: int
+    rx_bytes: int
+    tx_packets: int
+    rx_packets: int
+    drops: int = 0
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters of a cell.
+
+    Attributes:
+        ports: Of every port of hosts and switches.
+        storage_bytes_through_compute: Bytes of storage traffic that crossed general compute nodes; None: not counted.
+    """
+
+    ports: tuple[PortCounters, ...] = ()
+    storage_bytes_through_compute: int | None = None
+
+    def tx_by_interface(self) -> dict[str, PortCounters]:
+        """Counters by interface name."""
+        return {port.interface: port for port in self.ports}
+
+
+Distributions = Mapping[str, Mapping[str, Distribution]]
+"""By workload, then metric."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Everything beside the records of one cell; a part that was not recorded is empty or None."""
+
+    series: Mapping[str, Series] = field(default_factory=dict)
+    distributions: Distributions = field(default_factory=dict)
+    counters: Counters | None = None
+
+
+def series_to_json(series: Mapping[str, Series]) -> dict[str, Any]:
+    """``series.json`` as an object."""
+    return {
+        "interfaces": {name: {key: list(value) for key, value in asdict(one).items()} for name, one in series.items()}
+    }
+
+
+def series_from_json(data: Any, file: str) -> dict[str, Series]:
+    """Read ``series.json``.
+
+    Raises:
+        ScenarioError: It is not what `series_to_json` writes; names file and key.
+    """
+    result = {}
+    for name, entry in _mapping(_get(data, "interfaces", file, ""), file, "interfaces").items():
+        key = f"interfaces.{name}"
+        columns = [
+            _integers(_get(entry, column, file, key), file, f"{key}.{column}") for column in Series.__annotations__
+        ]
+        if len({len(column) for column in columns}) > 1:
+            raise ScenarioError("its columns differ in length", file=file, key=key)
+        if any(later < earlier for earlier, later in zip(columns[0], columns[0][1:], strict=False)):
+            raise ScenarioError("does not ascend", file=file, key=f"{key}.t_ns")
+        result[name] = Series(*columns)
+    return result
+
+
+def distributions_to_json(distributions: Distributions) -> dict[str, Any]:
+    """``distributions.json`` as an object, as histograms."""
+    return {
+        workload: {
+            metric: {"unit": one.unit, "histogram": [list(pair) for pair in one.counts]}
+            for metric, one in metrics.items()
+        }
+        for workload, metrics in distributions.items()
+    }
+
+
+def distributions_from_json(data: Any, file: str) -> dict[str, dict[str, Distribution]]:
+    """Read ``distributions.json``: plain values or histograms.
+
+    Raises:
+        ScenarioError: It is neither; names file and key.
+    """
+    return {
+        workload: {
+            metric: _distribution(entry, file, f"{workload}.{metric}")
+            for metric, entry in _mapping(metrics, file, workload).items()
+        }
+        for workload, metrics in _mapping(data, file, "").items()
+    }
+
+
+def _distribution(entry: Any, file: str, key: str) -> Distribution:
+    unit = _get(entry, "unit", file, key)
+    counts: dict[float, int] = {}
+    if "histogram" in entry:
+        for pair in _list(entry["histogram"], file, f"{key}.histogram"):
+            if not (
+                isinstance(pair, list) and len(pair) == 2 and _number(pair[0]) and _integer(pair[1]) and pair[1] > 0
+            ):
+                raise ScenarioError(f"{pair!r} is not [value, count]", file=file, key=f"{key}.histogram")
+            counts[pair[0]] = counts.get(pair[0], 0) + pair[1]
+    else:
+        for value in _list(_get(entry, "values", file, key), file, f"{key}.values"):
+            if not _number(value):
+                raise ScenarioError(f"{value!r} is not a number", file=file, key=f"{key}.values")
+            counts[value] = counts.get(value, 0) + 1
+    if not isinstance(unit, str):
+        raise ScenarioError(f"{unit!r} is not text", file=file, key=f"{key}.unit")
+    return Distribution(unit, tuple(sorted(counts.items())))
+
+
+def counters_to_json(counters: Counters) -> dict[str, Any]:
+    """``counters.json`` as an object."""
+    return {
+        "ports": [asdict(port) for port in counters.ports],
+        "storage_bytes_through_compute": counters.storage_bytes_through_compute,
+    }
+
+
+def counters_from_json(data: Any, file: str) -> Counters:
+    """Read ``counters.json``.
+
+    Raises:
+        ScenarioError: It is not what `counters_to_json` writes; names file and key.
+    """
+    ports = []
+    for index, entry in enumerate(_list(_get(data, "ports", file, ""), file, "ports")):
+        try:
+            port = PortCounters(**_mapping(entry, file, f"ports[{index}]"))
+        except TypeError:
+            raise ScenarioError(
+                f"a port has the keys {', '.join(PortCounters.__annotations__)}", file=file, key=f"ports[{index}]"
+            ) from None
+        if not all(isinstance(text, str) for text in (port.node, port.interface)) or not all(
+            _integer(value) for value in (port.tx_bytes, port.rx_bytes, port.tx_packets, port.rx_packets, port.drops)
+        ):
+            raise ScenarioError("names are text and counters whole numbers", file=file, key=f"ports[{index}]")
+        ports.append(port)
+    crossed = data.get("storage_bytes_through_compute")
+    if crossed is not None and not _integer(crossed):
+        raise ScenarioError(f"{crossed!r} is not a whole number", file=file, key="storage_bytes_through_compute")
+    return Counters(tuple(ports), crossed)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _mapping(value: Any, file: str, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ScenarioError("a JSON object is expected", file=file, key=key or None)
+    return value
+
+
+def _list(value: Any, file: str, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ScenarioError("a JSON list is expected", file=file, key=key or None)
+    return value
+
+
+def _get(data: Any, name: str, file: str, key: str) -> Any:
+    if name not in _mapping(data, file, key):
+        raise ScenarioError(f"has no {name!r}", file=file, key=key or None)
+    return data[name]
+
+
+def _integers(value: Any, file: str, key: str) -> tuple[int, ...]:
+    items = _list(value, file, key)
+    if not all(_integer(item) for item in items):
+        raise ScenarioError("is not a list of whole numbers", file=file, key=key)
+    return tuple(items)
