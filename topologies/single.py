@@ -1,0 +1,54 @@
+"""Hosts on one switch: for scale tests."""
+
+from __future__ import annotations
+
+from emulator.model.fabric import Fabric, FabricBuilder
+from topologies import checks
+
+
+def single(
+    hosts: int = 256,
+    rate_bps: int = checks.DEFAULT_RATE_BPS,
+    delay_ns: int = checks.DEFAULT_DELAY_NS,
+    mtu_bytes: int = checks.DEFAULT_MTU_BYTES,
+    queue_packets: int | None = None,
+    queue_bdp: float = 1.0,
+    bdp_rtt_ns: int = checks.DEFAULT_BDP_RTT_NS,
+    loss_ppm: int = 0,
+    true_packets: bool = True,
+) -> Fabric:
+    """Build hosts ``h1…`` on switch ``s1``.
+
+    Args:
+        hosts: How many, 1 to 4096.
+        rate_bps: Line rate of each link in bit/s.
+        delay_ns: Propagation delay of each link in ns, one way.
+        mtu_bytes: Largest IP packet.
+        queue_packets: Packets that may wait for a line; None: see *queue_bdp*.
+        queue_bdp: The same in bandwidth-delay products of *bdp_rtt_ns*.
+        bdp_rtt_ns: Round-trip time that one bandwidth-delay product refers to, in ns.
+        loss_ppm: Random loss on each link in parts per million.
+        true_packets: Whether no packet on a line is larger than the MTU.
+
+    Raises:
+        TopologyError: A parameter out of range.
+    """
+    checks.count("hosts", hosts, least=1, most=4096)
+    spec = checks.link_spec(
+        rate_bps=rate_bps,
+        delay_ns=delay_ns,
+        mtu_bytes=mtu_bytes,
+        queue_packets=queue_packets,
+        queue_bdp=queue_bdp,
+        bdp_rtt_ns=bdp_rtt_ns,
+        loss_ppm=loss_ppm,
+        true_packets=true_packets,
+    )
+    builder = FabricBuilder("single", hosts=hosts, rate_bps=rate_bps, delay_ns=delay_ns, mtu_bytes=mtu_bytes)
+    builder.add_switch("s1")
+    for n in range(1, hosts + 1):
+        # 250 hosts to a byte, so that no address ends in 0 or 255.
+        third, fourth = divmod(n - 1, 250)
+        builder.add_host(f"h{n}", f"10.0.{third}.{fourth + 1}/8")
+        builder.add_link(f"h{n}", "s1", spec)
+    return builder.build()
