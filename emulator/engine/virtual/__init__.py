@@ -1,1 +1,5 @@
+"""The virtual-time engine: jobs in time-travel User-Mode-Linux kernels."""
 
+from emulator.engine.virtual.engine import VirtualEngine
+
+__all__ = ["VirtualEngine"]

@@ -1,0 +1,228 @@
+"""The first program of the emulated machine: prepares it, runs the job, and halts.
+
+It is copied into the run's folder and started by the kernel as process 1 with the host's own Python (isolated, without
+site packages), so it imports the standard library only and nothing of this project. ``guest.json`` beside it says what
+to do; ``exit.json`` is what it leaves there. All of it happens in the machine's own clock, so limits are exact.
+
+Not responsible for anything on the host: see `emulator.engine.virtual.machine`.
+"""
+
+# pathlib costs time at every start; paths and programs are the emulated machine's own.
+# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH120, PTH123, PTH211, S103, S108, S606
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+NS_PER_S = 1_000_000_000
+MS_NODEV = 4
+MS_MOVE = 8192
+MNT_DETACH = 2
+PR_SET_TIMERSLACK = 29
+RB_POWER_OFF = 0x4321FEDC
+SYS_PIVOT_ROOT = 155  # x86-64, the only architecture that the kernel is built for
+SIOCSIFFLAGS = 0x8914
+IFF_UP_RUNNING = 0x41
+
+# Where the overlay is put together. These two exist on every host and are covered by the machine's own anyway.
+SCRATCH = "/sys"
+ROOT = SCRATCH + "/root"
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class SetupError(Exception):
+    """A step of the preparation failed; the text says which."""
+
+
+def check(result: int, what: str) -> None:
+    """Turn a failed C call into a `SetupError`."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise SetupError(f"{what}: {os.strerror(number)}")
+
+
+def mount(kind: str, source: str, target: str, options: str = "", flags: int = 0, *, optional: bool = False) -> None:
+    """Mount a file system; an *optional* one may be absent from the kernel."""
+    result = LIBC.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode() or None)
+    if result < 0 and optional and ctypes.get_errno() in (errno.ENODEV, errno.ENOENT):
+        return
+    check(result, f"mounting {kind} on {target}")
+
+
+def make_root(memory_share: str) -> None:
+    """Lay a writable overlay over the host's root, with the machine's own pseudo file systems in it."""
+    mount("proc", "proc", "/proc")
+    mount("tmpfs", "scratch", SCRATCH, f"size={memory_share},mode=755")
+    for name in ("upper", "work", "root"):
+        os.mkdir(f"{SCRATCH}/{name}", 0o755)
+    options = f"lowerdir=/,upperdir={SCRATCH}/upper,workdir={SCRATCH}/work"
+    mount("overlay", "root", ROOT, options)
+    for name in ("proc", "sys", "dev", "run", "tmp"):
+        os.makedirs(f"{ROOT}/{name}", exist_ok=True)
+    mount("proc", "proc", f"{ROOT}/proc")
+    mount("sysfs", "sys", f"{ROOT}/sys")
+    mount("devtmpfs", "dev", f"{ROOT}/dev")
+    for name in ("pts", "shm", "mqueue"):
+        os.makedirs(f"{ROOT}/dev/{name}", exist_ok=True)
+    mount("devpts", "devpts", f"{ROOT}/dev/pts", "mode=620,ptmxmode=666")
+    mount("tmpfs", "shm", f"{ROOT}/dev/shm", "mode=1777")
+    mount("mqueue", "mqueue", f"{ROOT}/dev/mqueue", optional=True)
+    for target, source in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
+        if not os.path.lexists(f"{ROOT}/dev/{target}"):
+            os.symlink(source, f"{ROOT}/dev/{target}")
+    mount("tmpfs", "run", f"{ROOT}/run", "mode=755")
+    for name in ("lock", "netns", "home", "tmp", "openvswitch"):
+        os.mkdir(f"{ROOT}/run/{name}")
+    os.chmod(f"{ROOT}/run/tmp", 0o1777)
+    mount("configfs", "config", f"{ROOT}/sys/kernel/config", optional=True)
+    mount("cgroup2", "cgroup", f"{ROOT}/sys/fs/cgroup", optional=True)
+    mount("bpf", "bpf", f"{ROOT}/sys/fs/bpf", optional=True)
+    mount("debugfs", "debug", f"{ROOT}/sys/kernel/debug", optional=True)
+    mount("tracefs", "trace", f"{ROOT}/sys/kernel/tracing", optional=True)
+
+
+def enter_root(out: str, mount_point: str) -> None:
+    """Mount the results folder and make the overlay the root of everything that follows."""
+    os.makedirs(ROOT + mount_point, exist_ok=True)
+    mount("hostfs", "out", ROOT + mount_point, out)
+    os.mkdir(f"{ROOT}/run/host")
+    check(LIBC.syscall(SYS_PIVOT_ROOT, ROOT.encode(), f"{ROOT}/run/host".encode()), "changing the root")
+    os.chdir("/")
+    check(LIBC.umount2(b"/run/host", MNT_DETACH), "leaving the host's root")
+    os.rmdir("/run/host")
+
+
+def set_limits(config: dict[str, Any]) -> None:
+    """Set what every process of the job inherits: kernel parameters, resource limits, timer slack, host name."""
+    for name, value in config["sysctls"].items():
+        path = "/proc/sys/" + name.replace(".", "/")
+        try:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(value)
+        except FileNotFoundError:
+            continue  # the kernel was built without that feature
+        except OSError as error:
+            raise SetupError(f"setting {name} to {value}: {error.strerror}") from None
+    for name, value in config["rlimits"].items():
+        number = getattr(resource, name)
+        limit = resource.RLIM_INFINITY if value < 0 else value
+        resource.setrlimit(number, (limit, limit))
+    # 50 us by default, added to every sleep and time-out of a program: far more than a link's delay.
+    check(LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0), "setting the timer slack")
+    name = config["hostname"].encode()
+    check(LIBC.sethostname(name, len(name)), "setting the host name")
+
+
+def loopback_up() -> None:
+    """Bring the loopback interface up, as every system does while it starts."""
+    # The C module alone: the full one costs time at every start.
+    import _socket
+    import fcntl
+    import struct
+
+    handle = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(handle.fileno(), SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP_RUNNING))
+    handle.close()
+
+
+def start(config: dict[str, Any], log: int) -> int:
+    """Start the job in a session of its own and return its process number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        os.closerange(3, 256)
+        os.execvpe(config["argv"][0], config["argv"], config["environment"])
+    except OSError as error:
+        os.write(2, f"{config['argv'][0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def supervise(job: int, limit_ns: int) -> dict[str, Any]:
+    """Wait for the job or the end of its time; return how it ended."""
+    while True:
+        # Process 1 also inherits orphans: take whatever has ended.
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pid = 0
+            if pid == 0:
+                break
+            if pid == job:
+                code = os.waitstatus_to_exitcode(status)
+                return {"exit_code": code if code >= 0 else 128 - code, "limit": False}
+        left_ns = limit_ns - time.monotonic_ns()
+        if left_ns <= 0:
+            return {"exit_code": 128 + signal.SIGKILL, "limit": True}
+        signal.sigtimedwait((signal.SIGCHLD,), left_ns / NS_PER_S)
+
+
+def end_all() -> None:
+    """End every other process, so that nothing writes any more."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+        while True:
+            os.waitpid(-1, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+def leave(control: int, record: dict[str, Any]) -> None:
+    """Write the record that tells the host how the job ended."""
+    file = os.open("exit.json.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=control)
+    os.write(file, json.dumps(record).encode())
+    os.close(file)
+    os.rename("exit.json.new", "exit.json", src_dir_fd=control, dst_dir_fd=control)
+
+
+def main() -> None:
+    """Prepare the machine, run the job and halt."""
+    home = os.path.dirname(sys.argv[0])
+    with open(f"{home}/guest.json", encoding="utf-8") as file:
+        config = json.load(file)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    control = -1
+    try:
+        make_root(config["memory_share"])
+        # The record's folder is kept open but mounted nowhere: the job cannot reach it.
+        os.mkdir(f"{SCRATCH}/control")
+        mount("hostfs", "control", f"{SCRATCH}/control", f"{home}/control")
+        control = os.open(f"{SCRATCH}/control", os.O_RDONLY | os.O_DIRECTORY)
+        enter_root(config["out"], config["mount_point"])
+        set_limits(config)
+        loopback_up()
+        log = os.open(config["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        job = start(config, log)
+        record = supervise(job, config["limit_ns"])
+        end_all()
+        record["virtual_ns"] = time.monotonic_ns()
+    except (SetupError, OSError) as error:
+        record = {"error": str(error)}
+    os.sync()
+    if control >= 0:
+        leave(control, record)
+    else:
+        os.write(2, f"icgw guest: {record}\n".encode())
+    LIBC.reboot(RB_POWER_OFF)
+
+
+if __name__ == "__main__":
+    main()
