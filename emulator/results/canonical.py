@@ -6,6 +6,7 @@ written as Python's ``repr`` writes them, which reads back to the same number; N
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable
@@ -42,7 +43,7 @@ def records_text(records: Iterable[Record]) -> str:
     ordered = sorted(records, key=identity)
     for record in ordered:
         _check_number(record)
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in itertools.pairwise(ordered):
         if identity(earlier) == identity(later):
             raise InternalError(f"the figure {_name(later)} ({later.kind.value}, {later.source}) is given twice")
     if not ordered:

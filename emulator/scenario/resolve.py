@@ -16,7 +16,7 @@ ONLY_VARIANT = "base"
 
 _NEEDED_ROLES: dict[str, tuple[Role, ...]] = {
     "shortest-path": (),
-    "conventional": (Role.COMPUTE, Role.STORAGE),
+    "conventional": (Role.ROUTER, Role.COMPUTE, Role.STORAGE),
     "gateway": (Role.GATEWAY, Role.STORAGE),
 }
 
