@@ -1,0 +1,126 @@
+"""The command line of the data plane: ``forward``, ``proxy`` and ``ctl``.
+
+The daemons print their final figures as one JSON line when they end. The control socket's file appears when they are
+ready.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from emulator.errors import EmulatorError, ScenarioError
+from gateway.client import request
+from gateway.config import load_neighbours, load_station
+from gateway.control import Op
+from gateway.filter import MAX_PORTS, Instruction, without_tcp
+from gateway.forward_daemon import run_forward
+from gateway.proxy_daemon import run_proxy
+
+_NVME_AND_IPERF3 = frozenset({4420, 5201})
+
+
+def _ports(text: str) -> frozenset[int]:
+    try:
+        ports = frozenset(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of ports like 4420,5201") from None
+    if not all(0 < port < 65536 for port in ports) or len(ports) > MAX_PORTS:
+        raise argparse.ArgumentTypeError(f"{text!r}: up to {MAX_PORTS} ports from 1 to 65535")
+    return ports
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m gateway", description="The data plane of an emulated node.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    forward = commands.add_parser("forward", help="forward IPv4 packets of one interface through a station")
+    forward.add_argument("--interface", required=True, help="where packets come in and go out")
+    forward.add_argument("--neighbours", required=True, type=Path, help="JSON object: Ethernet address by IPv4 address")
+    ignore = forward.add_mutually_exclusive_group()
+    ignore.add_argument(
+        "--ignore-tcp-ports", type=_ports, metavar="PORTS", help="leave TCP from and to these ports to the host's proxy"
+    )
+    ignore.add_argument("--ignore-tcp", action="store_true", help="leave all TCP to the host")
+    forward.add_argument(
+        "--ring-bytes", type=_positive, default=64 << 20, help="memory for packets (default: %(default)s)"
+    )
+
+    proxy = commands.add_parser("proxy", help="terminate TCP and copy it through a station")
+    proxy.add_argument("--listen", required=True, type=_positive, metavar="PORT", help="where intercepted TCP arrives")
+    proxy.add_argument(
+        "--ports",
+        type=_ports,
+        default=_NVME_AND_IPERF3,
+        help="destination ports that are intercepted (default: 4420,5201, NVMe/TCP and iperf3)",
+    )
+    proxy.add_argument("--interface", help="intercept only what comes in here (default: anywhere)")
+    proxy.add_argument(
+        "--buffer-bytes",
+        type=_positive,
+        default=4 << 20,
+        help="bytes held per direction before reading stops (default: %(default)s)",
+    )
+
+    for command in (forward, proxy):
+        command.add_argument("--station", required=True, type=Path, help="JSON object: the station's parameters")
+        command.add_argument("--control", required=True, type=Path, help="path of the control socket")
+
+    control = commands.add_parser("ctl", help="ask a running daemon")
+    control.add_argument("op", choices=[op.value for op in Op])
+    control.add_argument("--control", required=True, type=Path, help="path of its control socket")
+    control.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait (default: 30)")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> dict[str, object]:
+    if arguments.command == "ctl":
+        return request(arguments.control, arguments.op, arguments.timeout)
+    model = load_station(arguments.station)
+    if arguments.command == "proxy":
+        if arguments.listen in arguments.ports:
+            raise ScenarioError(f"port {arguments.listen} cannot be listened on and intercepted at once", key="--ports")
+        return run_proxy(
+            arguments.listen,
+            arguments.ports,
+            model,
+            arguments.control,
+            interface=arguments.interface,
+            buffer_bytes=arguments.buffer_bytes,
+        )
+    accept: tuple[Instruction, ...] = ()
+    if arguments.ignore_tcp or arguments.ignore_tcp_ports:
+        accept = without_tcp(None if arguments.ignore_tcp else arguments.ignore_tcp_ports)
+    return run_forward(
+        arguments.interface,
+        load_neighbours(arguments.neighbours),
+        model,
+        arguments.control,
+        ring_bytes=arguments.ring_bytes,
+        accept=accept,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; errors become one line and an exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        figures = _run(arguments)
+    except EmulatorError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    sys.stdout.write(json.dumps(figures) + "\n")
+    return 0

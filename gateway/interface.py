@@ -1,0 +1,86 @@
+"""What a data plane must know of its host: an interface's properties, the host's own addresses, who else forwards."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import socket
+import struct
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import psutil
+
+from emulator.errors import GatewayError
+
+SIOCGIFMTU = 0x8921
+SIOCGIFHWADDR = 0x8927
+SIOCETHTOOL = 0x8946
+ETHTOOL_GTSO = 0x1E
+_IFNAMSIZ = 16
+_ARPHRD_ETHER = 1
+
+_IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+def _ioctl(sock: socket.socket, request: int, interface: str, payload: bytes = b"") -> bytes:
+    name = interface.encode()
+    if len(name) >= _IFNAMSIZ:
+        raise GatewayError(f"{interface!r} is too long for the name of an interface")
+    return fcntl.ioctl(sock, request, struct.pack("16s24s", name, payload))[_IFNAMSIZ:]
+
+
+def mac_address(sock: socket.socket, interface: str) -> bytes:
+    """The Ethernet address, 6 bytes.
+
+    Raises:
+        OSError: There is no such interface.
+        GatewayError: It is not an Ethernet.
+    """
+    kind, mac = struct.unpack_from("=H6s", _ioctl(sock, SIOCGIFHWADDR, interface))
+    if kind != _ARPHRD_ETHER:
+        raise GatewayError(f"{interface} is not an Ethernet interface")
+    return bytes(mac)
+
+
+def mtu_bytes(sock: socket.socket, interface: str) -> int:
+    """The longest IP packet that the interface sends.
+
+    Raises:
+        OSError: There is no such interface.
+    """
+    return int(struct.unpack_from("=i", _ioctl(sock, SIOCGIFMTU, interface))[0])
+
+
+def carries_super_packets(sock: socket.socket, interface: str) -> bool:
+    """Whether TCP segmentation offload is on: over a veth then come packets longer than the MTU."""
+    command = (ctypes.c_uint32 * 2)(ETHTOOL_GTSO, 0)
+    try:
+        _ioctl(sock, SIOCETHTOOL, interface, struct.pack("@P", ctypes.addressof(command)))
+    except OSError:
+        return False
+    return command[1] != 0
+
+
+def own_addresses() -> frozenset[IPv4Address]:
+    """All IPv4 addresses of this network namespace."""
+    return frozenset(
+        IPv4Address(address.address)
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET
+    )
+
+
+def refuse_kernel_forwarding() -> None:
+    """Make sure that the kernel of this namespace does not forward as well.
+
+    Raises:
+        GatewayError: It does; every packet would leave twice, once of them without passing the station.
+    """
+    try:
+        forwards = _IP_FORWARD.read_text(encoding="ascii").strip() != "0"
+    except OSError:
+        return
+    if forwards:
+        raise GatewayError("the kernel forwards here too: set net.ipv4.ip_forward=0, or every packet leaves twice")
