@@ -15,7 +15,7 @@ from emulator.results.reader import CellResults, Results, read_results
 from emulator.results.records import Kind, Record
 from emulator.results.side import (
     Counters,
-    Distribution,
+    Measured,
     PortCounters,
     Series,
     Side,
@@ -28,9 +28,9 @@ __all__ = [
     "CellInfo",
     "CellResults",
     "Counters",
-    "Distribution",
     "Kind",
     "Manifest",
+    "Measured",
     "PortCounters",
     "Record",
     "Results",

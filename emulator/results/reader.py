@@ -19,10 +19,13 @@ from emulator.results.side import (
     COUNTERS_FILE,
     DISTRIBUTIONS_FILE,
     SERIES_FILE,
+    WORKLOAD_DISTRIBUTIONS,
+    Measured,
     Side,
     counters_from_json,
     distributions_from_json,
     series_from_json,
+    workload_distributions_from_json,
 )
 
 FABRIC_FILE = "fabric.json"
@@ -92,10 +95,17 @@ def read_results(folder: str | Path) -> Results:
 def _cell(folder: Path, index: int, info: CellInfo) -> CellResults:
     side = Side(
         series=_optional(folder / SERIES_FILE, series_from_json, {}),
-        distributions=_optional(folder / DISTRIBUTIONS_FILE, distributions_from_json, {}),
+        distributions=_distributions(folder),
         counters=_optional(folder / COUNTERS_FILE, counters_from_json, None),
     )
     return CellResults(index, info, _optional(folder / FABRIC_FILE, _fabric, None), side)
+
+
+def _distributions(folder: Path) -> dict[str, dict[str, Measured]]:
+    found: dict[str, dict[str, Measured]] = _optional(folder / DISTRIBUTIONS_FILE, distributions_from_json, {})
+    for path in sorted(folder.glob(WORKLOAD_DISTRIBUTIONS)):
+        found.update(workload_distributions_from_json(_json(path), str(path)))
+    return found
 
 
 def _fabric(data: Any, file: str) -> Fabric | None:

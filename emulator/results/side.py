@@ -6,15 +6,19 @@ them. The classes here read and write them, and refuse what does not hold togeth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from emulator.errors import ScenarioError
+from emulator.model.distribution import Distribution
 
 SERIES_FILE = "series.json"
 DISTRIBUTIONS_FILE = "distributions.json"
+WORKLOAD_DISTRIBUTIONS = "distributions-*.json"
 COUNTERS_FILE = "counters.json"
 
 
@@ -34,27 +38,17 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Distribution:
-    """All values of one metric of one workload.
-
-    Attributes:
-        unit: Their unit.
-        counts: ``(value, how often)`` with ascending values.
-    """
+class Measured:
+    """All values of one metric of one workload, with their unit."""
 
     unit: str
-    counts: tuple[tuple[float, int], ...]
-
-    @property
-    def total(self) -> int:
-        """Number of values."""
-        return sum(count for _, count in self.counts)
+    sample: Distribution
 
     def ccdf(self) -> list[tuple[float, float]]:
-        """Points ``(value, share of values that are at least this)``, first value first."""
-        total = self.total
-        seen = accumulate((count for _, count in self.counts), initial=0)
-        return [(value, (total - before) / total) for (value, _), before in zip(self.counts, seen, strict=False)]
+        """Points ``(value, share of values that are at least this)``, smallest value first."""
+        size = self.sample.size
+        below = accumulate(self.sample.counts, initial=0)
+        return [(value, (size - before) / size) for value, before in zip(self.sample.values, below, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class Counters:
         return {port.interface: port for port in self.ports}
 
 
-Distributions = Mapping[str, Mapping[str, Distribution]]
+Distributions = Mapping[str, Mapping[str, Measured]]
 """By workload, then metric."""
 
 
@@ -128,49 +122,70 @@ def series_from_json(data: Any, file: str) -> dict[str, Series]:
 
 
 def distributions_to_json(distributions: Distributions) -> dict[str, Any]:
-    """``distributions.json`` as an object, as histograms."""
+    """``distributions.json`` as an object."""
     return {
-        workload: {
-            metric: {"unit": one.unit, "histogram": [list(pair) for pair in one.counts]}
-            for metric, one in metrics.items()
-        }
+        workload: {metric: {"unit": one.unit, **one.sample.as_json()} for metric, one in metrics.items()}
         for workload, metrics in distributions.items()
     }
 
 
-def distributions_from_json(data: Any, file: str) -> dict[str, dict[str, Distribution]]:
-    """Read ``distributions.json``: plain values or histograms.
+def distributions_from_json(data: Any, file: str) -> dict[str, dict[str, Measured]]:
+    """Read ``distributions.json``: by workload and metric, values with or without counts, or a histogram of pairs.
 
     Raises:
         ScenarioError: It is neither; names file and key.
     """
     return {
         workload: {
-            metric: _distribution(entry, file, f"{workload}.{metric}")
+            metric: _measured(entry, file, f"{workload}.{metric}")
             for metric, entry in _mapping(metrics, file, workload).items()
         }
         for workload, metrics in _mapping(data, file, "").items()
     }
 
 
-def _distribution(entry: Any, file: str, key: str) -> Distribution:
+def workload_distributions_from_json(data: Any, file: str) -> dict[str, dict[str, Measured]]:
+    """Read ``distributions-<workload>.json``, the same for one workload: a list of metrics.
+
+    Raises:
+        ScenarioError: It is not that; names file and key.
+    """
+    workload = _get(data, "workload", file, "")
+    entries = _list(_get(data, "distributions", file, ""), file, "distributions")
+    result = {}
+    for index, entry in enumerate(entries):
+        key = f"distributions[{index}]"
+        result[str(_get(entry, "metric", file, key))] = _measured(entry, file, key)
+    return {str(workload): result}
+
+
+def _measured(entry: Any, file: str, key: str) -> Measured:
     unit = _get(entry, "unit", file, key)
-    counts: dict[float, int] = {}
-    if "histogram" in entry:
-        for pair in _list(entry["histogram"], file, f"{key}.histogram"):
-            if not (
-                isinstance(pair, list) and len(pair) == 2 and _number(pair[0]) and _integer(pair[1]) and pair[1] > 0
-            ):
-                raise ScenarioError(f"{pair!r} is not [value, count]", file=file, key=f"{key}.histogram")
-            counts[pair[0]] = counts.get(pair[0], 0) + pair[1]
-    else:
-        for value in _list(_get(entry, "values", file, key), file, f"{key}.values"):
-            if not _number(value):
-                raise ScenarioError(f"{value!r} is not a number", file=file, key=f"{key}.values")
-            counts[value] = counts.get(value, 0) + 1
     if not isinstance(unit, str):
         raise ScenarioError(f"{unit!r} is not text", file=file, key=f"{key}.unit")
-    return Distribution(unit, tuple(sorted(counts.items())))
+    counts: Counter[int] = Counter()
+    for value, count in _pairs(entry, file, key):
+        if not _number(value) or not _integer(count) or count < 1:
+            raise ScenarioError(f"{value!r} seen {count!r} times is not part of a distribution", file=file, key=key)
+        counts[value] += count
+    if not counts:
+        raise ScenarioError("is empty", file=file, key=key)
+    values = sorted(counts)
+    return Measured(unit, Distribution(tuple(values), tuple(counts[value] for value in values)))
+
+
+def _pairs(entry: dict[str, Any], file: str, key: str) -> Iterator[tuple[Any, Any]]:
+    if "histogram" in entry:
+        for pair in _list(entry["histogram"], file, f"{key}.histogram"):
+            if not (isinstance(pair, list) and len(pair) == 2):
+                raise ScenarioError(f"{pair!r} is not [value, count]", file=file, key=f"{key}.histogram")
+            yield pair[0], pair[1]
+        return
+    values = _list(_get(entry, "values", file, key), file, f"{key}.values")
+    counts = _list(entry.get("counts", [1] * len(values)), file, f"{key}.counts")
+    if len(values) != len(counts):
+        raise ScenarioError("its values and counts differ in number", file=file, key=key)
+    yield from zip(values, counts, strict=True)
 
 
 def counters_to_json(counters: Counters) -> dict[str, Any]:
@@ -207,7 +222,7 @@ def counters_from_json(data: Any, file: str) -> Counters:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _integer(value: Any) -> bool:
