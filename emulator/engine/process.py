@@ -22,12 +22,14 @@ class Process:
     Attributes:
         pid: Its number, which is used again later; with *start_ticks* it is unique until the next boot.
         start_ticks: When it was started, in clock ticks since boot.
+        parent: Process that started it, or took it over.
         session: Session that it belongs to: the pid of the process that opened it.
         state: One letter as in ``ps``; ``Z`` has ended and waits for its parent.
     """
 
     pid: int
     start_ticks: int
+    parent: int
     session: int
     state: str
 
@@ -40,7 +42,7 @@ def find(pid: int) -> Process | None:
         return None
     # The name in parentheses may hold anything, so split after the last one.
     fields = text.rpartition(")")[2].split()
-    return Process(pid, int(fields[19]), int(fields[3]), fields[0])
+    return Process(pid, int(fields[19]), int(fields[1]), int(fields[3]), fields[0])
 
 
 def is_running(pid: int, start_ticks: int) -> bool:
@@ -49,13 +51,18 @@ def is_running(pid: int, start_ticks: int) -> bool:
     return process is not None and process.start_ticks == start_ticks and process.state not in "ZX"
 
 
-def session_members(session: int) -> Iterator[Process]:
-    """All processes of a session that have not ended."""
+def _all() -> Iterator[Process]:
+    """All processes that have not ended."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             process = find(int(entry.name))
-            if process is not None and process.session == session and process.state not in "ZX":
+            if process is not None and process.state not in "ZX":
                 yield process
+
+
+def session_members(session: int) -> Iterator[Process]:
+    """All processes of a session that have not ended."""
+    return (process for process in _all() if process.session == session)
 
 
 def end_session(session: int) -> bool:
@@ -96,11 +103,28 @@ def _kill(pid: int) -> int | None:
 
 def resident_peak_bytes(pid: int) -> int:
     """The most memory that a process ever had resident, in bytes (0 once it has ended)."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def resident_below_bytes(pid: int) -> int:
+    """Memory that a process and all its descendants have resident now, in bytes; shared pages count for each."""
+    children: dict[int, list[int]] = {}
+    for process in _all():
+        children.setdefault(process.parent, []).append(process.pid)
+    total, left = 0, [pid]
+    while left:
+        one = left.pop()
+        total += _status_bytes(one, "VmRSS:")
+        left += children.pop(one, [])
+    return total
+
+
+def _status_bytes(pid: int, key: str) -> int:
     try:
         text = (_PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return 0
     for line in text.splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(key):
             return int(line.split()[1]) << 10
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import selectors
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from emulator.engine.account import Account, invoking_account
 from emulator.engine.checks import check_jobs, hand_over
+from emulator.engine.firstprogram import interpreter
 from emulator.engine.interrupts import Interrupts
 from emulator.engine.job import Job, JobResult, Observer
 from emulator.engine.kernelimage import find_kernel
@@ -57,7 +57,7 @@ class VirtualEngine:
         kernel = self._kernel if self._kernel is not None else find_kernel()
         with Interrupts() as interrupts, Ledger(account, self._base) as ledger:
             for job in jobs:
-                hand_over(job, account, Path(sys.executable).resolve())
+                hand_over(job, account, interpreter())
             pool = _Pool(jobs, observer, kernel, ledger, account)
             try:
                 return pool.run(interrupts)

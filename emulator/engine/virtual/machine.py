@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from emulator.engine import process
+from emulator.engine import firstprogram, process
 from emulator.engine.account import Account
 from emulator.engine.checks import LOG_FILE
-from emulator.engine.failure import reported_error
 from emulator.engine.follow import ProgressTail, Step
 from emulator.engine.job import Job, JobResult
 from emulator.engine.ledger import Ledger
 from emulator.engine.spawn import spawn
-from emulator.engine.virtual import console, guest
+from emulator.engine.virtual import console
 from emulator.engine.virtual.settings import guest_configuration, kernel_command
 from emulator.engine.virtual.status import State, Status, StatusPage
 from emulator.errors import EngineError, LimitError, StalledError
@@ -66,7 +62,7 @@ class Machine:
         Raises:
             EngineError: The kernel cannot be started.
         """
-        self._prepare()
+        firstprogram.write(self._folder, guest_configuration(self.job), self._account)
         self._started_s = self._moved_s = now_s
         self._page = StatusPage(self._folder / "status")
         self._own(self._folder / "status")
@@ -79,16 +75,6 @@ class Machine:
         self._ledger.add_session(self._process.pid)
         self._ledger.add_cpu(self.cpu)
         self._handle = os.pidfd_open(self._process.pid)
-
-    def _prepare(self) -> None:
-        for folder in (self._folder, self._folder / "control"):
-            folder.mkdir(mode=0o700)
-            self._own(folder)
-        (self._folder / "guest.json").write_text(guest_configuration(self.job), encoding="utf-8")
-        init = self._folder / "init"
-        interpreter = Path(sys.executable).resolve()
-        init.write_text(f"#!{interpreter} -IS\n{Path(guest.__file__).read_text(encoding='utf-8')}", encoding="utf-8")
-        init.chmod(0o755)
 
     def _own(self, path: Path) -> None:
         if self._account is not None:
@@ -173,7 +159,7 @@ class Machine:
             EmulatorError: What the job reported.
         """
         status = self._read_page()
-        record = self._record()
+        record = firstprogram.read_record(self._folder)
         if record is None:
             message = status.message if status is not None else ""
             text = self.console()
@@ -182,24 +168,14 @@ class Machine:
             raise EngineError(self._say(what))
         if "error" in record:
             self._keep_console()
-            raise EngineError(self._say(f"the emulated machine cannot be prepared: {record['error']}"))
-        if record["limit"]:
-            limit = format_time(self.job.limits.virtual_ns)
-            raise LimitError(self._say(f"reached its limit of {limit} of emulated time"))
-        exit_code = int(record["exit_code"])
-        reported = reported_error(self.job.out) if exit_code else None
-        if reported is not None:
-            raise reported
-        wall_s = self._ended_s - self._started_s
-        return JobResult(exit_code, int(record["virtual_ns"]), wall_s, self._peak_bytes, self.log)
-
-    def _record(self) -> dict[str, Any] | None:
-        try:
-            text = (self._folder / "control" / "exit.json").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        record: dict[str, Any] = json.loads(text)
-        return record
+        return firstprogram.conclude(
+            self.job,
+            record,
+            wall_s=self._ended_s - self._started_s,
+            peak_memory_bytes=self._peak_bytes,
+            log=self.log,
+            clock="emulated time",
+        )
 
     def console(self) -> str:
         """Everything the kernel printed."""

@@ -1,13 +1,13 @@
-"""What is the same in every emulated machine: clock, kernel parameters, limits."""
+"""What is the same in every machine with a virtual-time kernel: its clock, its parameters, its command line."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from emulator.engine.checks import LOG_FILE
-from emulator.engine.environment import job_environment
+from emulator.engine.environment import HOST_NAME, NAMESPACE_SYSCTLS, RLIMITS, job_environment
 from emulator.engine.job import Job
 
 START_NS = 1_893_456_000 * 10**9
@@ -16,7 +16,7 @@ START_NS = 1_893_456_000 * 10**9
 MOUNT_POINT = "/out"
 """Where a job finds its results folder."""
 
-SYSCTLS: Mapping[str, str] = {
+MACHINE_SYSCTLS: Mapping[str, str] = {
     # A broken kernel or one without memory must end the run: a result from it would be worthless.
     "kernel.panic_on_oops": "1",
     "vm.panic_on_oom": "1",
@@ -28,56 +28,38 @@ SYSCTLS: Mapping[str, str] = {
     "fs.file-max": "4194304",
     "fs.inotify.max_user_instances": "65536",
     "fs.aio-max-nr": "1048576",
-    "kernel.keys.root_maxkeys": "1000000",
-    # Socket buffers for a bandwidth-delay product of 1.6 Tbit/s times 1 ms and more; the kernel tunes below it.
     "net.core.rmem_max": "536870912",
     "net.core.wmem_max": "536870912",
     "net.core.optmem_max": "1048576",
-    "net.ipv4.tcp_rmem": "4096 131072 536870912",
-    "net.ipv4.tcp_wmem": "4096 65536 536870912",
     "net.ipv4.tcp_mem": "8388608 12582912 16777216",
     "net.ipv4.udp_mem": "8388608 12582912 16777216",
     # Packets are lost in the queues that the scenario shapes, never in the receive backlog of a veth.
     "net.core.netdev_max_backlog": "1000000",
-    "net.core.somaxconn": "65535",
-    # Neighbours neither expire nor are asked again while something is measured; tables hold large fabrics.
+    # Namespaces are made like the first one, and hold nothing but their loopback interface.
+    "net.core.devconf_inherit_init_net": "1",
+    "net.core.fb_tunnels_only_for_init_net": "2",
     "net.ipv4.neigh.default.gc_thresh1": "65536",
     "net.ipv4.neigh.default.gc_thresh2": "131072",
     "net.ipv4.neigh.default.gc_thresh3": "262144",
-    "net.ipv4.neigh.default.base_reachable_time_ms": "86400000",
-    # New namespaces hold nothing but their loopback interface.
-    "net.core.fb_tunnels_only_for_init_net": "2",
-    # Duplicate address detection and router solicitations would add packets that nobody asked for.
-    "net.core.devconf_inherit_init_net": "1",
-    "net.ipv6.conf.all.disable_ipv6": "1",
-    "net.ipv6.conf.default.disable_ipv6": "1",
 }
-
-RLIMITS: Mapping[str, int] = {
-    "RLIMIT_NOFILE": 1048576,
-    "RLIMIT_MEMLOCK": -1,
-    "RLIMIT_NPROC": -1,
-    "RLIMIT_CORE": 0,
-}
-"""Resource limits by name; -1: none."""
+"""Kernel parameters of a machine with a kernel of its own."""
 
 
-def guest_configuration(job: Job) -> str:
-    """The text of ``guest.json``, which tells the emulated machine what to do."""
-    return json.dumps(
-        {
-            "argv": list(job.argv),
-            "environment": job_environment(job, out=MOUNT_POINT, home="/run/home", tmp="/run/tmp"),
-            "out": str(job.out.resolve()),
-            "mount_point": MOUNT_POINT,
-            "log": f"{MOUNT_POINT}/{LOG_FILE}",
-            "limit_ns": job.limits.virtual_ns,
-            "memory_share": "80%",
-            "hostname": "icgw",
-            "sysctls": dict(SYSCTLS),
-            "rlimits": dict(RLIMITS),
-        }
-    )
+def guest_configuration(job: Job) -> dict[str, Any]:
+    """What the machine's first program is to do; see `emulator.engine.guest`."""
+    return {
+        "own_kernel": True,
+        "argv": list(job.argv),
+        "environment": job_environment(job, out=MOUNT_POINT),
+        "host_out": str(job.out.resolve()),
+        "out": MOUNT_POINT,
+        "log": f"{MOUNT_POINT}/{LOG_FILE}",
+        "limit_ns": job.limits.virtual_ns,
+        "memory_share": "80%",
+        "hostname": HOST_NAME,
+        "sysctls": {**MACHINE_SYSCTLS, **NAMESPACE_SYSCTLS},
+        "rlimits": dict(RLIMITS),
+    }
 
 
 def kernel_command(kernel: Path, folder: Path, job: Job, *, seccomp: bool) -> list[str]:

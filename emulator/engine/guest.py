@@ -1,10 +1,11 @@
-"""The first program of the emulated machine: prepares it, runs the job, and halts.
+"""The first program of an emulated machine: prepares it, runs the job, and halts.
 
-It is copied into the run's folder and started by the kernel as process 1 with the host's own Python (isolated, without
-site packages), so it imports the standard library only and nothing of this project. ``guest.json`` beside it says what
-to do; ``exit.json`` is what it leaves there. All of it happens in the machine's own clock, so limits are exact.
+It is copied into the run's folder and started as process 1 of the machine (a virtual-time kernel, or namespaces of the
+host's kernel) with the host's own Python, isolated and without site packages: so it imports the standard library only
+and nothing of this project. ``guest.json`` beside it says what to do; ``control/exit.json`` is what it leaves there.
+Its clock is the machine's own, so the limit on emulated time is exact.
 
-Not responsible for anything on the host: see `emulator.engine.virtual.machine`.
+Not responsible for anything on the host: see `emulator.engine.firstprogram` and the engines.
 """
 
 # pathlib costs time at every start; paths and programs are the emulated machine's own.
@@ -23,8 +24,6 @@ import time
 from typing import Any
 
 NS_PER_S = 1_000_000_000
-MS_NODEV = 4
-MS_MOVE = 8192
 MNT_DETACH = 2
 PR_SET_TIMERSLACK = 29
 RB_POWER_OFF = 0x4321FEDC
@@ -80,9 +79,7 @@ def make_root(memory_share: str) -> None:
         if not os.path.lexists(f"{ROOT}/dev/{target}"):
             os.symlink(source, f"{ROOT}/dev/{target}")
     mount("tmpfs", "run", f"{ROOT}/run", "mode=755")
-    for name in ("lock", "netns", "home", "tmp", "openvswitch"):
-        os.mkdir(f"{ROOT}/run/{name}")
-    os.chmod(f"{ROOT}/run/tmp", 0o1777)
+    make_run(f"{ROOT}/run")
     mount("configfs", "config", f"{ROOT}/sys/kernel/config", optional=True)
     mount("cgroup2", "cgroup", f"{ROOT}/sys/fs/cgroup", optional=True)
     mount("bpf", "bpf", f"{ROOT}/sys/fs/bpf", optional=True)
@@ -90,10 +87,17 @@ def make_root(memory_share: str) -> None:
     mount("tracefs", "trace", f"{ROOT}/sys/kernel/tracing", optional=True)
 
 
-def enter_root(out: str, mount_point: str) -> None:
+def make_run(folder: str) -> None:
+    """Make the folders that programs expect in ``/run``, and a home and a temporary folder for the job."""
+    for name in ("lock", "netns", "home", "tmp", "openvswitch"):
+        os.mkdir(f"{folder}/{name}")
+    os.chmod(f"{folder}/tmp", 0o1777)
+
+
+def enter_root(host_out: str, out: str) -> None:
     """Mount the results folder and make the overlay the root of everything that follows."""
-    os.makedirs(ROOT + mount_point, exist_ok=True)
-    mount("hostfs", "out", ROOT + mount_point, out)
+    os.makedirs(ROOT + out, exist_ok=True)
+    mount("hostfs", "out", ROOT + out, host_out)
     os.mkdir(f"{ROOT}/run/host")
     check(LIBC.syscall(SYS_PIVOT_ROOT, ROOT.encode(), f"{ROOT}/run/host".encode()), "changing the root")
     os.chdir("/")
@@ -115,11 +119,23 @@ def set_limits(config: dict[str, Any]) -> None:
     for name, value in config["rlimits"].items():
         number = getattr(resource, name)
         limit = resource.RLIM_INFINITY if value < 0 else value
-        resource.setrlimit(number, (limit, limit))
+        try:
+            resource.setrlimit(number, (limit, limit))
+        except ValueError:  # on the host's kernel even root may not be allowed to raise it
+            most = resource.getrlimit(number)[1]
+            resource.setrlimit(number, (most, most))
     # 50 us by default, added to every sleep and time-out of a program: far more than a link's delay.
     check(LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0), "setting the timer slack")
     name = config["hostname"].encode()
     check(LIBC.sethostname(name, len(name)), "setting the host name")
+
+
+def make_private() -> None:
+    """In namespaces of the host's kernel: cover what the host shares and a job would change."""
+    mount("proc", "proc", "/proc")
+    mount("sysfs", "sys", "/sys")
+    mount("tmpfs", "run", "/run", "mode=755")
+    make_run("/run")
 
 
 def loopback_up() -> None:
@@ -155,8 +171,8 @@ def start(config: dict[str, Any], log: int) -> int:
         os._exit(127)
 
 
-def supervise(job: int, limit_ns: int) -> dict[str, Any]:
-    """Wait for the job or the end of its time; return how it ended."""
+def supervise(job: int, end_ns: int) -> dict[str, Any]:
+    """Wait for the job or for the clock to reach *end_ns*; return how it ended."""
     while True:
         # Process 1 also inherits orphans: take whatever has ended.
         while True:
@@ -169,7 +185,7 @@ def supervise(job: int, limit_ns: int) -> dict[str, Any]:
             if pid == job:
                 code = os.waitstatus_to_exitcode(status)
                 return {"exit_code": code if code >= 0 else 128 - code, "limit": False}
-        left_ns = limit_ns - time.monotonic_ns()
+        left_ns = end_ns - time.monotonic_ns()
         if left_ns <= 0:
             return {"exit_code": 128 + signal.SIGKILL, "limit": True}
         signal.sigtimedwait((signal.SIGCHLD,), left_ns / NS_PER_S)
@@ -201,27 +217,32 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     control = -1
     try:
-        make_root(config["memory_share"])
-        # The record's folder is kept open but mounted nowhere: the job cannot reach it.
-        os.mkdir(f"{SCRATCH}/control")
-        mount("hostfs", "control", f"{SCRATCH}/control", f"{home}/control")
-        control = os.open(f"{SCRATCH}/control", os.O_RDONLY | os.O_DIRECTORY)
-        enter_root(config["out"], config["mount_point"])
+        if config["own_kernel"]:
+            make_root(config["memory_share"])
+            # The record's folder is kept open but mounted nowhere: the job cannot reach it.
+            os.mkdir(f"{SCRATCH}/control")
+            mount("hostfs", "control", f"{SCRATCH}/control", f"{home}/control")
+            control = os.open(f"{SCRATCH}/control", os.O_RDONLY | os.O_DIRECTORY)
+            enter_root(config["host_out"], config["out"])
+        else:
+            control = os.open(f"{home}/control", os.O_RDONLY | os.O_DIRECTORY)
+            make_private()
         set_limits(config)
         loopback_up()
+        started_ns = 0 if config["own_kernel"] else time.monotonic_ns()
         log = os.open(config["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        job = start(config, log)
-        record = supervise(job, config["limit_ns"])
+        record = supervise(start(config, log), started_ns + config["limit_ns"])
         end_all()
-        record["virtual_ns"] = time.monotonic_ns()
+        record["virtual_ns"] = time.monotonic_ns() - started_ns
     except (SetupError, OSError) as error:
         record = {"error": str(error)}
-    os.sync()
     if control >= 0:
         leave(control, record)
     else:
-        os.write(2, f"icgw guest: {record}\n".encode())
-    LIBC.reboot(RB_POWER_OFF)
+        os.write(2, f"{record['error']}\n".encode())
+    if config["own_kernel"]:
+        os.sync()
+        LIBC.reboot(RB_POWER_OFF)
 
 
 if __name__ == "__main__":
