@@ -1,0 +1,69 @@
+"""The command line: ``python -m controller``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from controller import log
+from controller.config import Settings, load_fabric, load_services, parse_address
+from controller.designs import Design, plan
+from emulator.errors import EmulatorError, ScenarioError
+
+_EPILOG = """\
+Once it listens, one line of JSON on standard output says where: {"openflow": "127.0.0.1:6653", "rest": ...}.
+
+exit codes: 0 ended by SIGTERM, 2 bad arguments or files, 5 cannot listen or cannot plan, 70 internal error,
+130 ended by Ctrl-C
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line instead of the usage and a line."""
+        raise ScenarioError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m controller",
+        description="SDN controller of an emulated AI-computing fabric: OpenFlow 1.3 to the switches, REST to you.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--fabric", type=Path, required=True, metavar="FILE", help="the network, as JSON")
+    parser.add_argument(
+        "--design", required=True, choices=[design.value for design in Design], help="how storage traffic travels"
+    )
+    parser.add_argument("--services", type=Path, metavar="FILE", help="the storage services, as JSON; default: none")
+    parser.add_argument("--listen", default="127.0.0.1:6653", metavar="ADDRESS:PORT", help="for switches (%(default)s)")
+    parser.add_argument("--rest", default="127.0.0.1:8080", metavar="ADDRESS:PORT", help="for REST (%(default)s)")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="log there instead of to standard error")
+    parser.add_argument("--debug", action="store_true", help="log everything, tracebacks included")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the controller until a signal ends it; returns the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+        fabric = load_fabric(arguments.fabric)
+        settings = Settings(
+            fabric=fabric,
+            design=Design(arguments.design),
+            services=load_services(arguments.services, fabric) if arguments.services else (),
+            listen=parse_address(arguments.listen, "--listen"),
+            rest=parse_address(arguments.rest, "--rest"),
+        )
+        decided = plan(settings.fabric, settings.design, settings.services)
+        log.set_up(arguments.log, debug=arguments.debug)
+        # Imported late: Ryu takes its time, and a wrong argument should not have to wait for it.
+        from controller.process import run
+
+        return run(settings, decided)
+    except EmulatorError as error:
+        sys.stderr.write(f"controller: {error}\n")
+        return error.exit_code

@@ -1,0 +1,121 @@
+"""What the controller is started with: arguments and files, checked before anything runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from pathlib import Path
+
+from controller.designs import Design
+from controller.services import Service, services_from_json
+from emulator.errors import ScenarioError, TopologyError
+from emulator.model.codec import fabric_from_json
+from emulator.model.fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen.
+
+    Attributes:
+        host: IPv4 or IPv6 address.
+        port: TCP port; 0: any free one.
+    """
+
+    host: str
+    port: int
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether it is an IPv6 address."""
+        return ":" in self.host
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if self.is_ipv6 else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A checked start.
+
+    Attributes:
+        fabric: The network.
+        design: How storage traffic travels.
+        services: The storage services.
+        listen: Where switches connect.
+        rest: Where the REST interface is.
+    """
+
+    fabric: Fabric
+    design: Design
+    services: tuple[Service, ...]
+    listen: Address
+    rest: Address
+
+
+def parse_address(text: str, key: str) -> Address:
+    """Read ``127.0.0.1:6653`` or ``[::1]:6653``.
+
+    Raises:
+        ScenarioError: It is something else.
+    """
+    host, colon, port = text.rpartition(":")
+    kind: type[IPv4Address] | type[IPv6Address] = IPv4Address
+    if host.startswith("[") and host.endswith("]"):
+        host, kind = host[1:-1], IPv6Address
+    try:
+        kind(host)
+    except AddressValueError:
+        colon = ""
+    if not colon or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
+        raise ScenarioError(f"{text!r} is not an address with a port, like 127.0.0.1:6653 or [::1]:6653", key=key)
+    return Address(host, int(port))
+
+
+def load_fabric(path: Path) -> Fabric:
+    """Read a fabric file.
+
+    Raises:
+        ScenarioError: It cannot be read or is not a fabric.
+    """
+    data = _load_json(path)
+    if not isinstance(data, dict):
+        raise TopologyError("not a fabric description: an object is expected", file=str(path))
+    try:
+        fabric = fabric_from_json(data)
+    except TopologyError as error:
+        raise TopologyError(error.reason, file=str(path), key=error.key) from None
+    except AttributeError as error:
+        raise TopologyError(f"not a fabric description: {error}", file=str(path)) from None
+    for node in fabric.nodes:
+        if node.is_switch and not (isinstance(node.dpid, int) and 0 < node.dpid < 1 << 64):
+            raise TopologyError(f"switch {node.name!r} has no datapath id from 1 to 2^64-1", file=str(path))
+        if not node.is_switch and not (node.mac and node.ip):
+            raise TopologyError(f"host {node.name!r} has no address", file=str(path))
+    return fabric
+
+
+def load_services(path: Path, fabric: Fabric) -> tuple[Service, ...]:
+    """Read a services file.
+
+    Raises:
+        ScenarioError: It cannot be read, or does not fit the fabric.
+    """
+    return services_from_json(_load_json(path), fabric, str(path))
+
+
+def _load_json(path: Path) -> object:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise ScenarioError("is not UTF-8 text", file=str(path)) from None
+    try:
+        data: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScenarioError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from None
+    except RecursionError:
+        raise ScenarioError("is not JSON that one can use: nested too deeply", file=str(path)) from None
+    return data

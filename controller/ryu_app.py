@@ -1,0 +1,291 @@
+"""The Ryu application: carries events from switches to the core and the core's commands to switches.
+
+Decides nothing. Every connection has one green thread that executes commands in order, so a slow switch delays nobody
+else. An unexpected error ends the whole controller (the switches go on forwarding) instead of leaving it half alive.
+"""
+
+from __future__ import annotations
+
+from controller.green import eventlet  # first, it makes Ryu importable
+
+# isort: split
+
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ryu import cfg
+from ryu.base import app_manager
+from ryu.controller import ofp_event
+from ryu.controller.controller import Datapath
+from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+from ryu.controller.ofp_handler import OFPHandler
+from ryu.ofproto import ofproto_v1_3 as ofp
+
+from controller import ryu_codec as codec
+from controller.core import Core
+from controller.events import (
+    ChangeFlows,
+    Close,
+    Command,
+    Connected,
+    Disconnected,
+    Event,
+    FlowsRead,
+    PortChanged,
+    ReadFailed,
+    Refused,
+)
+from controller.pending import Pending
+from controller.rest.backend import NotConnected, Silent
+from controller.stats import FlowStat, PortStat
+
+LOG = logging.getLogger("controller.switches")
+REQUEST_TIMEOUT_S = 10.0
+_ACCEPT_PAUSE_S = 0.1
+_SHOWN_CHARACTERS = 200
+
+
+class Handshake(OFPHandler):  # type: ignore[misc]  # Ryu has no types
+    """Ryu's own handshake, without its listening sockets: those are opened by `serve`, which can report failure."""
+
+    def start(self) -> None:
+        """Start handling events."""
+        app_manager.RyuApp.start(self)
+
+
+class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
+    """Executes the core's commands and answers the REST interface's questions."""
+
+    OFP_VERSIONS = (ofp.OFP_VERSION,)
+    LOGGER_NAME = "controller.ryu"
+
+    def __init__(self, core: Core, crashed: Callable[[BaseException], None]) -> None:
+        super().__init__()
+        self.core = core
+        self._crashed = crashed
+        self._datapaths: dict[int, Any] = {}
+        self._pending = Pending(REQUEST_TIMEOUT_S)
+        self._changed = eventlet.event.Event()
+
+    # --- events from switches -----------------------------------------------------------------------------------
+
+    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore[untyped-decorator]
+    def on_state(self, ev: Any) -> None:
+        """A switch finished its handshake, or its connection ended."""
+        with self._fatal():
+            datapath = ev.datapath
+            if ev.state == MAIN_DISPATCHER:
+                self._connected(datapath)
+            else:
+                self._disconnected(datapath)
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
+    def on_port(self, ev: Any) -> None:
+        """A port was added, removed or changed."""
+        with self._fatal():
+            if self._is_current(ev.msg.datapath):
+                port = codec.read_port_description(ev.msg.desc)
+                present = ev.msg.reason != ofp.OFPPR_DELETE
+                LOG.info(
+                    "%s: port %s (%s) %s",
+                    self._name(ev.msg.datapath.id),
+                    port.number,
+                    port.name,
+                    "removed" if not present else "up" if port.up else "down",
+                )
+                self._handle(PortChanged(ev.msg.datapath.id, port, present))
+
+    @set_ev_cls(  # type: ignore[untyped-decorator]
+        [
+            ofp_event.EventOFPFlowStatsReply,
+            ofp_event.EventOFPPortStatsReply,
+            ofp_event.EventOFPDescStatsReply,
+            ofp_event.EventOFPBarrierReply,
+        ],
+        MAIN_DISPATCHER,
+    )
+    def on_reply(self, ev: Any) -> None:
+        """An answer, or a part of one, to a request of ours."""
+        with self._fatal():
+            more = bool(getattr(ev.msg, "flags", 0) & ofp.OFPMPF_REPLY_MORE)
+            self._pending.answered(ev.msg.datapath, ev.msg, more=more)
+
+    @set_ev_cls(ofp_event.EventOFPErrorMsg, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
+    def on_error(self, ev: Any) -> None:
+        """A switch refused something."""
+        with self._fatal():
+            text = codec.error_text(ev.msg)
+            LOG.warning("%s answers with an error: %s", self._name(ev.msg.datapath.id), text)
+            self._handle(Refused(ev.msg.datapath.id, text))
+
+    # --- what the REST interface asks ---------------------------------------------------------------------------
+
+    def flows(self, dpid: int) -> list[FlowStat]:
+        """All flow entries of a switch, fresh. Raises: NotConnected, Silent."""
+        datapath = self._datapath(dpid)
+        parts = self._pending.send(datapath, codec.flows_request(datapath))
+        return [codec.read_flow(dpid, entry) for part in parts for entry in part.body]
+
+    def ports(self, dpid: int) -> list[PortStat]:
+        """The counters of all ports of a switch, fresh. Raises: NotConnected, Silent."""
+        datapath = self._datapath(dpid)
+        parts = self._pending.send(datapath, codec.ports_request(datapath))
+        return [codec.read_port(entry) for part in parts for entry in part.body]
+
+    def description(self, dpid: int) -> dict[str, Any]:
+        """A switch's description of itself. Raises: NotConnected, Silent."""
+        datapath = self._datapath(dpid)
+        return codec.read_description(self._pending.send(datapath, codec.description_request(datapath))[0].body)
+
+    def connected(self) -> list[int]:
+        """Datapath ids of all connected switches of the fabric."""
+        return sorted(dpid for dpid in self._datapaths if dpid in self.core.sessions)
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait until the core is ready; false if it is not in time."""
+        with contextlib.suppress(eventlet.Timeout), eventlet.Timeout(timeout_s):
+            while not self.core.ready:
+                self._changed.wait()
+        return self.core.ready
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _connected(self, datapath: Any) -> None:
+        older = self._datapaths.get(datapath.id)
+        if older is not None:
+            LOG.warning("%s connected a second time: the older connection is closed", self._name(datapath.id))
+            self._pending.abandon(older)
+            older.close()
+        self._datapaths[datapath.id] = datapath
+        known = datapath.id in self.core.sessions
+        if known:
+            LOG.info("%s connected", self._name(datapath.id))
+        else:
+            LOG.warning("a switch with the unknown datapath id %#x connected: it is ignored", datapath.id)
+        ports = (codec.read_port_description(port) for port in datapath.ports.values())
+        commands = self._handle(
+            Connected(datapath.id, tuple(port for port in ports if not codec.is_reserved(port.number)))
+        )
+        eventlet.spawn_n(self._execute, datapath, commands)
+
+    def _disconnected(self, datapath: Any) -> None:
+        self._pending.abandon(datapath)
+        if self._is_current(datapath):
+            del self._datapaths[datapath.id]
+            LOG.warning("%s disconnected", self._name(datapath.id))
+            self._handle(Disconnected(datapath.id))
+
+    def _is_current(self, datapath: Any) -> bool:
+        return self._datapaths.get(datapath.id) is datapath
+
+    def _name(self, dpid: int) -> str:
+        session = self.core.sessions.get(dpid)
+        return session.name if session else f"unknown switch {dpid:#x}"
+
+    def _datapath(self, dpid: int) -> Any:
+        try:
+            return self._datapaths[dpid]
+        except KeyError:
+            raise NotConnected(dpid) from None
+
+    def _handle(self, event: Event) -> list[Command]:
+        ready = self.core.ready
+        session = self.core.sessions.get(event.dpid)
+        before = session.state if session else None
+        commands = self.core.handle(event, time.monotonic_ns())
+        if session and session.state is not before:
+            LOG.info("%s: %s%s", session.name, session.state.value, f": {session.failure}" if session.failure else "")
+        if self.core.ready and not ready:
+            LOG.info("ready: %d switches, %d rules", len(self.core.sessions), len(self.core.plan.rules))
+        changed, self._changed = self._changed, eventlet.event.Event()
+        changed.send(None)
+        return commands
+
+    def _execute(self, datapath: Any, commands: Iterable[Command]) -> None:
+        """Run commands, and the commands that follow from their results, until there are none."""
+        with self._fatal():
+            waiting = deque(commands)
+            while waiting and self._is_current(datapath):
+                command = waiting.popleft()
+                try:
+                    if isinstance(command, ChangeFlows):
+                        self._change(datapath, command)
+                    elif isinstance(command, Close):
+                        datapath.close()
+                    else:
+                        waiting += self._handle(self._read(datapath))
+                except (NotConnected, Silent) as error:
+                    if self._is_current(datapath):
+                        LOG.warning("%s: %s", self._name(datapath.id), error)
+                        waiting += self._handle(ReadFailed(datapath.id, str(error)))
+
+    def _read(self, datapath: Any) -> FlowsRead:
+        parts = self._pending.send(datapath, codec.flows_request(datapath))
+        stats = [codec.read_flow(datapath.id, entry) for part in parts for entry in part.body]
+        rules = tuple(stat.rule for stat in stats if stat.rule is not None)
+        return FlowsRead(datapath.id, rules, foreign=len(stats) - len(rules))
+
+    def _change(self, datapath: Any, command: ChangeFlows) -> None:
+        if command.clear:
+            datapath.send_msg(codec.clear_all(datapath))
+        for rule in command.add:
+            datapath.send_msg(codec.flow_mod(datapath, rule))
+        for rule in command.delete:
+            datapath.send_msg(codec.flow_mod(datapath, rule, delete=True))
+        self._pending.send(datapath, codec.barrier(datapath))
+
+    @contextlib.contextmanager
+    def _fatal(self) -> Any:
+        try:
+            yield
+        except Exception as error:
+            LOG.debug("unexpected error", exc_info=True)
+            self._crashed(error)
+
+
+def _attend(sock: Any, address: Any) -> None:
+    """Serve one switch's connection. What it sends is not trusted, and no message of it can end the controller."""
+    try:
+        with contextlib.closing(Datapath(sock, address)) as datapath:
+            datapath.serve()
+    except Exception as error:  # noqa: BLE001 - Ryu's parsers raise whatever a malformed message leads them to
+        text = f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]
+        LOG.warning("the connection from %s:%s is closed: malformed OpenFlow (%s)", *address[:2], text)
+
+
+def serve(core: Core, sock: Any, crashed: Callable[[BaseException], None]) -> FabricApp:
+    """Start the application on a listening socket.
+
+    Args:
+        core: Decides.
+        sock: Green socket that listens for switches.
+        crashed: Called once with an error that nobody expected.
+    """
+    cfg.CONF([], project="icgw", default_config_files=[], default_config_dirs=[])
+    manager = app_manager.AppManager.get_instance()
+    handshake = manager.instantiate(Handshake)
+    app: FabricApp = manager.instantiate(FabricApp, core, crashed)
+    handshake.start()
+    app.start()
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, address = sock.accept()
+            except OSError as error:  # out of file descriptors, or the other side left already
+                LOG.warning("cannot accept a switch's connection: %s", error.strerror)
+                eventlet.sleep(_ACCEPT_PAUSE_S)
+                continue
+            eventlet.spawn_n(_attend, connection, address)
+
+    eventlet.spawn_n(accept)
+    return app
+
+
+def close() -> None:
+    """End the application and all connections; the switches keep their rules."""
+    app_manager.AppManager.get_instance().close()
