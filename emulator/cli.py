@@ -1,0 +1,173 @@
+"""The ``icgw`` command: check, plan, run, report, host, clean.
+
+Figures go to standard output, progress and errors to standard error. Exit codes are those of `emulator.errors`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from emulator import __version__
+from emulator.errors import INTERRUPTED, EmulatorError, ExpectationFailed, InternalError
+
+_EPILOG = """\
+exit codes: 0 done; 2 bad input; 3 the host lacks something; 4 engine, link or node failed; 5 controller; 6 gateway;
+7 workload; 20 ran well, but the scenario's expectations are not met; 70 a defect of icgw; 130 interrupted
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="icgw",
+        description="A packet-level network emulator for AI-computing fabrics, in virtual time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"icgw {__version__}")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the log of what is done (standard error)")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        command.add_argument("--json", action="store_true", help="print JSON on standard output")
+        return command
+
+    check = add("check", "check scenario files without running them")
+    check.add_argument("scenarios", nargs="+", type=Path, metavar="SCENARIO.yaml")
+
+    plan = add("plan", "show nodes, links, addresses, profiles and predicted latency and capacity before a run")
+    plan.add_argument("scenario", type=Path, metavar="SCENARIO.yaml")
+    plan.add_argument("--variant", action="append", metavar="NAME", help="only this variant (may be repeated)")
+
+    run = add("run", "run a scenario and write its results folder and report")
+    run.add_argument("scenario", type=Path, metavar="SCENARIO.yaml")
+    run.add_argument("--out", type=Path, metavar="FOLDER", help="results folder (default: results/<scenario>)")
+    run.add_argument("--engine", choices=("virtual", "native"), default="virtual", help="where it runs (default: virtual)")
+    run.add_argument("--variant", action="append", metavar="NAME", help="only this variant (may be repeated)")
+    run.add_argument("--no-report", action="store_true", help="do not write report.html")
+    run.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+    report = add("report", "judge the claims and write report.html again from a results folder")
+    report.add_argument("folder", type=Path, metavar="RESULTS")
+
+    add("host", "show what this machine can run, and what to do about the rest")
+    add("clean", "remove what ended runs left behind, and nothing else")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; every error becomes one line and an exit code."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.DEBUG if arguments.verbose else logging.ERROR, format="%(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        status = _COMMANDS[arguments.command](arguments)
+        sys.stdout.flush()
+    except EmulatorError as error:
+        return _fail(arguments, error)
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (``icgw plan … | head``): that is not an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # the last line of defence: a defect, said in one line
+        logging.getLogger(__name__).debug("unexpected", exc_info=True)
+        return _fail(arguments, InternalError(f"unexpected {type(error).__name__}: {error} (--verbose shows where)"))
+    return status
+
+
+def _fail(arguments: argparse.Namespace, error: EmulatorError) -> int:
+    if arguments.json:
+        sys.stdout.write(json.dumps({"error": str(error), "exit_code": error.exit_code}) + "\n")
+    sys.stderr.write(f"error: {error}\n")
+    return error.exit_code
+
+
+def _print_json(data: Any) -> None:
+    sys.stdout.write(json.dumps(data, indent=1) + "\n")
+
+
+# Commands import what they need when they run, so that `icgw --help` and shell completion stay quick.
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from emulator.experiment.commands import check
+
+    return check(arguments.scenarios, as_json=arguments.json)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from emulator.experiment.commands import plan
+
+    return plan(arguments.scenario, variants=arguments.variant, as_json=arguments.json)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from emulator.experiment.commands import run_scenario
+
+    outcome = run_scenario(
+        arguments.scenario,
+        out=arguments.out,
+        engine=arguments.engine,
+        variants=arguments.variant,
+        quiet=arguments.quiet,
+        report=not arguments.no_report,
+        command=("icgw", *sys.argv[1:]),
+        as_json=arguments.json,
+    )
+    failed = [one for one in outcome.outcomes if not one.passed]
+    if failed:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise ExpectationFailed(f"{failed[0].variant}: {failed[0].reason}{more}")
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from emulator.experiment.commands import report
+
+    return report(arguments.folder, as_json=arguments.json)
+
+
+def _host(arguments: argparse.Namespace) -> int:
+    from emulator.engine.hostcheck import probe
+
+    capabilities = probe()
+    if arguments.json:
+        _print_json([vars(one) for one in capabilities])
+    else:
+        from emulator.experiment.tables import host_table
+
+        Console().print(host_table(capabilities))
+    return 0
+
+
+def _clean(arguments: argparse.Namespace) -> int:
+    from emulator.engine.virtual import clean
+
+    removed = clean()
+    if arguments.json:
+        _print_json({"removed": [str(one) for one in removed]})
+    else:
+        for one in removed:
+            sys.stdout.write(f"removed {one}\n")
+        if not removed:
+            sys.stdout.write("nothing was left behind\n")
+    return 0
+
+
+_COMMANDS = {"check": _check, "plan": _plan, "run": _run, "report": _report, "host": _host, "clean": _clean}
+
+if __name__ == "__main__":
+    raise SystemExit(main())

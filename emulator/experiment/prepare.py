@@ -1,0 +1,67 @@
+"""From a scenario file to cells with their fabrics, checked against each other: everything before something runs."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.errors import TopologyError
+from emulator.model.fabric import Fabric
+from emulator.scenario import Cell, Scenario, check_against, load, resolve
+from topologies import FABRICS
+
+# Where the words of a scenario differ from the functions' parameter names.
+_KEYS = {
+    "rate_bps": "rate",
+    "delay_ns": "delay",
+    "mtu_bytes": "mtu",
+    "queue_packets": "queue",
+    "queue_bdp": "queue",
+    "loss_ppm": "loss",
+    "edge_rate_bps": "edge_rate",
+    "zone_delay_ns": "zone_delay",
+    "bdp_rtt_ns": "bdp_rtt",
+    "ecn_threshold_packets": "ecn_threshold",
+}
+
+
+@dataclass(frozen=True)
+class PreparedCell:
+    """A cell and the fabric that it runs on."""
+
+    cell: Cell
+    fabric: Fabric
+
+
+def build_fabric(cell: Cell) -> Fabric:
+    """Make the fabric that a cell asks for.
+
+    Raises:
+        ScenarioError: The topology refuses a parameter; names file, line and key.
+    """
+    try:
+        return FABRICS[cell.kind](**cell.parameters)
+    except TopologyError as error:
+        key = _KEYS.get(error.key or "", error.key or "")
+        raise cell.origin.error(error.reason, f"topology.{key}" if key else "topology") from None
+
+
+def topology_parameters(kind: str) -> tuple[str, ...]:
+    """Names of the parameters that a topology's function takes."""
+    return tuple(inspect.signature(FABRICS[kind]).parameters)
+
+
+def prepare(path: str | Path) -> tuple[Scenario, list[PreparedCell]]:
+    """Read a scenario and make everything that can be checked without running it.
+
+    Raises:
+        ScenarioError: The file, a value in it, or how its parts fit together is wrong.
+    """
+    scenario = load(path)
+    prepared = []
+    for cell in resolve(scenario):
+        fabric = build_fabric(cell)
+        check_against(fabric, cell)
+        prepared.append(PreparedCell(cell, fabric))
+    return scenario, prepared
