@@ -58,6 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     forward.add_argument(
         "--ring-bytes", type=_positive, default=64 << 20, help="memory for packets (default: %(default)s)"
     )
+    forward.add_argument(
+        "--no-batch",
+        action="store_true",
+        help="send each packet at its own time, even while the interface's line is busy with those before it",
+    )
 
     proxy = commands.add_parser("proxy", help="terminate TCP and copy it through a station")
     proxy.add_argument("--listen", required=True, type=_positive, metavar="PORT", help="where intercepted TCP arrives")
@@ -111,6 +116,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, object]:
         arguments.control,
         ring_bytes=arguments.ring_bytes,
         accept=accept,
+        batch=not arguments.no_batch,
     )
 
 

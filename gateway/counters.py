@@ -47,13 +47,14 @@ LEFT_TO_KERNEL = frozenset(
 class Counters:
     """What a forwarder counts. A super-packet is one frame."""
 
-    __slots__ = ("clock_steps", "not_forwarded", "rx_bytes", "rx_frames", "tx_bytes", "tx_frames")
+    __slots__ = ("clock_steps", "not_forwarded", "rx_bytes", "rx_frames", "tx_batches", "tx_bytes", "tx_frames")
 
     def __init__(self) -> None:
         self.rx_frames = 0
         self.rx_bytes = 0
         self.tx_frames = 0
         self.tx_bytes = 0
+        self.tx_batches = 0
         self.clock_steps = 0
         self.not_forwarded: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
@@ -73,6 +74,7 @@ class Counters:
             "rx_bytes": self.rx_bytes,
             "tx_frames": self.tx_frames,
             "tx_bytes": self.tx_bytes,
+            "tx_batches": self.tx_batches,
             "lost_frames": self.lost_frames,
             "clock_steps": self.clock_steps,
             "not_forwarded": {reason.value: count for reason, count in self.not_forwarded.items()},

@@ -12,13 +12,37 @@ from collections import deque
 
 from gateway.counters import Counters, Reason
 from gateway.pipeline import ForwardingTable, decide, rewrite
-from gateway.port import Frame, Port, Sent
+from gateway.port import BATCH, Frame, Port, Sent
 from gateway.station import Station
 
-BATCH = 64
-"""Frames received at a time, so that one burst does not delay what is due."""
-
 _LOSS = {Sent.NO_ROOM: Reason.EGRESS_FULL, Sent.REFUSED: Reason.SEND_FAILED}
+
+
+class Line:
+    """The line behind a port, as far as the forwarder needs to know it: until when it is busy.
+
+    A frame that is due while the line still carries those before it has to wait for the line in any case. So it may be
+    handed to the interface's queue together with them: it is on the line at the same nanosecond, for one system call
+    and one wake-up less. With a line of the same rate at the ingress, frames that come back to back leave in one batch.
+
+    Args:
+        rate_bps: Line rate in bit/s.
+        overhead_bytes: Bytes on the line for each frame besides the frame itself.
+    """
+
+    def __init__(self, rate_bps: int, overhead_bytes: int) -> None:
+        self.rate_bps = rate_bps
+        self.overhead_bytes = overhead_bytes
+        self.free_at_ns = 0
+
+    def occupy(self, start_ns: int, frame_bytes: int) -> None:
+        """Account for a frame that is sent at *start_ns* or when the line is free, whichever is later.
+
+        The time on the line is rounded down, as netem does: claiming too much would let the next frame leave early.
+        """
+        time_ns = (frame_bytes + self.overhead_bytes) * 8_000_000_000 // self.rate_bps
+        free = self.free_at_ns
+        self.free_at_ns = (start_ns if start_ns > free else free) + time_ns
 
 
 class Forwarder:
@@ -29,8 +53,9 @@ class Forwarder:
         station: The service station that all forwarded frames pass.
     """
 
-    def __init__(self, port: Port, table: ForwardingTable, station: Station) -> None:
+    def __init__(self, port: Port, table: ForwardingTable, station: Station, line: Line | None = None) -> None:
         self._port = port
+        self._line = line
         self._table = table
         self._held: deque[tuple[int, Frame]] = deque()
         self._draining = False
@@ -81,16 +106,38 @@ class Forwarder:
         self._port.release(frame)
 
     def depart(self, now_ns: int) -> None:
-        """Send every held frame that is due by *now_ns*."""
-        held, port, counters = self._held, self._port, self.counters
-        while held and held[0][0] <= now_ns:
-            frame = held.popleft()[1]
-            sent = port.send(frame)
-            if sent is Sent.DONE:
-                counters.tx_frames += 1
+        """Send every held frame that is due by *now_ns*, and those that the busy line makes wait past their time."""
+        held, line = self._held, self._line
+        batch: list[Frame] = []
+        while held:
+            due_ns, frame = held[0]
+            if due_ns > now_ns and (line is None or due_ns > line.free_at_ns):
+                break
+            if len(batch) == BATCH:
+                self._send(batch)
+                batch = []
+            held.popleft()
+            batch.append(frame)
+            if line is not None:
+                line.occupy(due_ns, frame.end - frame.start)
+        if batch:
+            self._send(batch)
+
+    def _send(self, batch: list[Frame]) -> None:
+        """Send up to `BATCH` frames and give them back."""
+        port, counters = self._port, self.counters
+        rest = batch
+        counters.tx_batches += 1
+        while rest:
+            done, outcome = port.send(rest)
+            counters.tx_frames += done
+            for frame in rest[:done]:
                 counters.tx_bytes += frame.end - frame.start
-            else:
-                counters.count(_LOSS[sent])
+            if outcome is not Sent.DONE:
+                counters.count(_LOSS[outcome])
+                done += 1
+            rest = rest[done:]
+        for frame in batch:
             port.release(frame)
 
     def clock_was_set(self) -> None:
@@ -99,6 +146,8 @@ class Forwarder:
         if self._held:
             self.depart(self._held[-1][0])
         self.station.reset_clock()
+        if self._line is not None:
+            self._line.free_at_ns = 0
 
     def drain(self) -> None:
         """Forward what is held, and from now on count what arrives instead of forwarding it."""

@@ -11,8 +11,8 @@ from typing import Any
 from emulator.model.profile import StationModel
 from gateway.control import ControlServer
 from gateway.filter import Instruction
-from gateway.forward import Forwarder
-from gateway.interface import own_addresses, refuse_kernel_forwarding
+from gateway.forward import Forwarder, Line
+from gateway.interface import line_of, own_addresses, refuse_kernel_forwarding
 from gateway.loop import Loop, StopSignals, When
 from gateway.pipeline import ForwardingTable
 from gateway.ring import RingPort
@@ -123,6 +123,7 @@ def run_forward(
     *,
     ring_bytes: int,
     accept: tuple[Instruction, ...] = (),
+    batch: bool = True,
 ) -> dict[str, Any]:
     """Set up a forwarding daemon on an interface and run it to its end.
 
@@ -133,6 +134,7 @@ def run_forward(
         control: Path of the control socket.
         ring_bytes: Memory that the ring may take.
         accept: Classic BPF program for the ring.
+        batch: Hand frames early to a line that is busy anyway (see `Line`), if the interface has one.
 
     Returns:
         The final figures.
@@ -145,6 +147,7 @@ def run_forward(
     port = RingPort(interface, held_frames_of(model, 9014), ring_bytes, accept)
     try:
         table = ForwardingTable.build(port.mac, own_addresses(), neighbours)
-        return ForwardDaemon(port, Forwarder(port, table, Station(model)), control).run()
+        line = Line(*known) if batch and (known := line_of(interface)) else None
+        return ForwardDaemon(port, Forwarder(port, table, Station(model), line), control).run()
     finally:
         port.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import socket
 import struct
+import subprocess
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -60,6 +62,25 @@ def carries_super_packets(sock: socket.socket, interface: str) -> bool:
     except OSError:
         return False
     return command[1] != 0
+
+
+def line_of(interface: str) -> tuple[int, int] | None:
+    """The line that an interface's queueing discipline emulates.
+
+    Returns:
+        Rate in bit/s and overhead in bytes for each frame, if the root is a netem with a plain rate; else None.
+    """
+    argv = ["tc", "-j", "qdisc", "show", "dev", interface, "root"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        roots = json.loads(done.stdout or "[]")
+    except (OSError, ValueError):
+        return None
+    netem = [root["options"] for root in roots if root.get("kind") == "netem" and "options" in root]
+    rate = netem[0].get("rate") if len(netem) == len(roots) == 1 else None
+    if not isinstance(rate, dict) or not rate.get("rate") or rate.get("cellsize"):
+        return None
+    return 8 * int(rate["rate"]), int(rate.get("packetoverhead", 0))
 
 
 def own_addresses() -> frozenset[IPv4Address]:

@@ -14,6 +14,9 @@ from typing import Protocol
 
 from gateway.pipeline import Buffer
 
+BATCH = 64
+"""Frames that are handled at a time, at most."""
+
 
 class Frame:
     """A frame that lies in its port's memory.
@@ -75,8 +78,12 @@ class Port(Protocol):
         """Up to *limit* frames that arrived and were not handed out before, in order of arrival; never waits."""
         ...
 
-    def send(self, frame: Frame) -> Sent:
-        """Put a frame that this port lent on the line as it now lies in memory; never waits."""
+    def send(self, frames: Sequence[Frame]) -> tuple[int, Sent]:
+        """Put frames that this port lent on the line, as they now lie in memory and in this order; never waits.
+
+        Returns:
+            How many were sent, and what became of the one behind them (`Sent.DONE`: there is none).
+        """
         ...
 
     def release(self, frame: Frame) -> None:
@@ -150,12 +157,13 @@ class MemoryPort:
         self._lent.update(frame.slot for frame in frames)
         return frames
 
-    def send(self, frame: Frame) -> Sent:
+    def send(self, frames: Sequence[Frame]) -> tuple[int, Sent]:
         """See `Port.send`."""
-        if self.room is not None and len(self.line) >= self.room:
-            return Sent.NO_ROOM
-        self.line.append(bytes(self._memory[frame.start : frame.end]))
-        return Sent.DONE
+        for count, frame in enumerate(frames):
+            if self.room is not None and len(self.line) >= self.room:
+                return count, Sent.NO_ROOM
+            self.line.append(bytes(self._memory[frame.start : frame.end]))
+        return len(frames), Sent.DONE
 
     def release(self, frame: Frame) -> None:
         """See `Port.release`.

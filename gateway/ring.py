@@ -14,16 +14,17 @@ Who needs this: root's rights over the network namespace (CAP_NET_RAW, CAP_NET_A
 
 from __future__ import annotations
 
-import errno
 import mmap
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.errors import GatewayError
 from gateway.filter import Instruction, attach
 from gateway.interface import carries_super_packets, mac_address, mtu_bytes
 from gateway.port import Frame, Sent
+from gateway.sendmmsg import SendBatch
 
 ETH_P_ALL = 0x0003
 SOL_PACKET = 263
@@ -151,6 +152,7 @@ class RingPort:
         per_block, slot_bytes = size.slots_per_block, size.slot_bytes
         self._offsets = [slot // per_block * _BLOCK_BYTES + slot % per_block * slot_bytes for slot in range(size.slots)]
         self._lent = bytearray(size.slots)
+        self._batch = SendBatch(sock.fileno(), self._map)
         sock.setblocking(False)
         sock.bind((self._interface, ETH_P_ALL))
 
@@ -200,15 +202,14 @@ class RingPort:
         segments: int = -(-(captured - header_bytes) // gso_bytes)
         return max(1, segments)
 
-    def send(self, frame: Frame) -> Sent:
+    def send(self, frames: Sequence[Frame]) -> tuple[int, Sent]:
         """See `Port.send`; the kernel reads frame and ``virtio_net_hdr`` from the ring."""
-        try:
-            self._socket.send(self._view[frame.start - VNET_BYTES : frame.end])
-        except (BlockingIOError, MemoryError):
-            return Sent.NO_ROOM
-        except OSError as error:
-            return Sent.NO_ROOM if error.errno == errno.ENOBUFS else Sent.REFUSED
-        return Sent.DONE
+        count = 0
+        batch = self._batch
+        for frame in frames:
+            batch.place(count, frame.start - VNET_BYTES, frame.end)
+            count += 1
+        return batch.send(count)
 
     def release(self, frame: Frame) -> None:
         """See `Port.release`."""
@@ -234,6 +235,7 @@ class RingPort:
 
     def close(self) -> None:
         """Give the ring back; nothing arrives any more. Frames that are still lent are gone."""
+        self._batch.close()
         self._view.release()
         self._map.close()
         self._socket.close()

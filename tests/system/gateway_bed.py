@@ -36,6 +36,7 @@ WORK = Path("/tmp/bed")
 DELAY_NS = 5_000
 RATE_BPS = 100_000_000_000
 GATEWAY = StationModel(5_000, None, 100_000_000_000, 4096, "test")
+OVERHEAD_BYTES = 24
 NVME_PORT = 4420
 _setns = __import__("ctypes").CDLL(None, use_errno=True).setns
 
@@ -91,7 +92,7 @@ class Bed:
                     self.inside(namespace, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off")
                 self.inside(
                     namespace, "tc", "qdisc", "add", "dev", interface, "root", "netem",
-                    "delay", f"{line.delay_ns / 1000}us", "rate", f"{line.rate_bps}bit", "limit", str(line.limit),
+                    "delay", f"{line.delay_ns / 1000}us", "rate", f"{line.rate_bps}bit", str(OVERHEAD_BYTES), "limit", str(line.limit),
                 )  # fmt: skip
             call("ip", "-n", host, "addr", "add", f"{self.ip(host)}/24", "dev", end)
         for host in self.hosts:
@@ -180,7 +181,7 @@ class Daemon:
 
 
 def serialization_ns(frame_bytes: int, rate_bps: int = RATE_BPS) -> int:
-    return frame_bytes * 8 * 10**9 // rate_bps
+    return (frame_bytes + OVERHEAD_BYTES) * 8 * 10**9 // rate_bps
 
 
 def wall_s() -> float:
@@ -275,11 +276,31 @@ def wait_for_listener(bed: Bed, host: str, port: int) -> None:
 def forward_throughput() -> dict:
     """Bulk TCP at 100 Gbit/s, MTU 9000, true packets, through the forwarder."""
     with Bed() as bed:
-        daemon = bed.daemon("forward", GATEWAY)
+        daemon = bed.daemon("forward", GATEWAY, *(["--no-batch"] if os.environ.get("NB") else []))
         mark("throughput begins")
         figures = iperf(bed, "1G")
         mark("throughput ends")
         return {"iperf": figures, "end": daemon.stop()}
+
+
+def kernel_throughput() -> dict:
+    """The same with the kernel's own forwarding in g, which costs no virtual time: what the lines alone take."""
+    with Bed() as bed:
+        bed.inside("g", "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.send_redirects=0",
+                   "net.ipv4.conf.g0.send_redirects=0")  # fmt: skip
+        mark("kernel begins")
+        figures = iperf(bed, "1G")
+        mark("kernel ends")
+        return {"iperf": figures}
+
+
+def direct_throughput() -> dict:
+    """The same without a forwarder: two lines."""
+    with Bed(hosts="ab") as bed:
+        mark("direct begins")
+        figures = iperf(bed, "1G")
+        mark("direct ends")
+        return {"iperf": figures}
 
 
 def mark(text: str) -> None:
@@ -290,7 +311,7 @@ def mark(text: str) -> None:
 
 EXPERIMENTS = {
     function.__name__: function
-    for function in (forward_rtt, forward_throughput)
+    for function in (forward_rtt, forward_throughput, kernel_throughput, direct_throughput)
 }
 
 
