@@ -14,6 +14,8 @@ PROBLEM_JSON = "application/problem+json"
 MAX_TARGET_BYTES = 8192
 MAX_HEADERS_BYTES = 65_536
 MAX_BODY_BYTES = 65_536
+MOST_WAIT_MS = 60_000
+"""The longest that ``/v1/health`` waits."""
 
 
 class Problem(Exception):

@@ -10,11 +10,10 @@ from controller.core import State
 from controller.flows import FlowRule, purpose_of
 from controller.pathtrace import DEFAULT_SOURCE_PORT, PROTOCOLS, Leg, Step, Tracer
 from controller.rest.backend import Backend
-from controller.rest.http import Problem, Request, Response, Router, json_response, parse_integer
+from controller.rest.http import MOST_WAIT_MS, Problem, Request, Response, Router, json_response, parse_integer
 from controller.stats import FlowStat, PortStat
 from emulator.model.fabric import Role
 
-MOST_WAIT_MS = 60_000
 _COUNTED = (
     "rx_packets",
     "tx_packets",

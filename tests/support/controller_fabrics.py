@@ -1,0 +1,102 @@
+"""Fabrics for tests of the controller: one hand-made, and a Hypothesis strategy for many."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from controller.services import Service
+from emulator.model.fabric import Fabric, FabricBuilder, LinkSpec, Role
+
+SPEC = LinkSpec(rate_bps=100_000_000_000, delay_ns=1_000)
+LONG = LinkSpec(rate_bps=100_000_000_000, delay_ns=500_000)
+
+
+class Hosts:
+    """Adds hosts with consecutive addresses."""
+
+    def __init__(self, builder: FabricBuilder) -> None:
+        self._builder = builder
+        self._count = 0
+
+    def add(self, name: str, role: Role, switch: str, zone: str = "a") -> None:
+        """Add a host behind a switch."""
+        self._count += 1
+        self._builder.add_host(
+            name, f"10.{self._count >> 16}.{self._count >> 8 & 255}.{self._count & 255}/8", role=role, zone=zone
+        )
+        self._builder.add_link(name, switch, SPEC)
+
+
+def leaf_spine(
+    *,
+    spines: int = 2,
+    leaves: int = 3,
+    gpus: int = 4,
+    computes: int = 3,
+    routers: int = 1,
+    gateways: int = 2,
+    storage: int = 2,
+    parallel: int = 1,
+) -> Fabric:
+    """One zone; hosts of each role go round the leaves."""
+    builder = FabricBuilder("leaf-spine")
+    for index in range(spines):
+        builder.add_switch(f"s{index}", tier=0)
+    for index in range(leaves):
+        builder.add_switch(f"l{index}")
+    for spine in range(spines):
+        for leaf in range(leaves):
+            for _ in range(parallel):
+                builder.add_link(f"s{spine}", f"l{leaf}", SPEC)
+    hosts = Hosts(builder)
+    for name, role, count in (
+        ("g", Role.GPU, gpus),
+        ("c", Role.COMPUTE, computes),
+        ("r", Role.ROUTER, routers),
+        ("gw", Role.GATEWAY, gateways),
+        ("st", Role.STORAGE, storage),
+    ):
+        for index in range(count):
+            hosts.add(f"{name}{index}", role, f"l{index % leaves}")
+    return builder.build()
+
+
+def services_of(fabric: Fabric, *ports: int) -> tuple[Service, ...]:
+    """One service per storage node and port."""
+    return tuple(
+        Service(f"{node.name}-{port}", node.name, str(node.ip.ip), port)
+        for node in fabric.with_role(Role.STORAGE)
+        if node.ip
+        for port in ports
+    )
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Fabric:
+    """Connected graphs of switches, with parallel links and cycles, and hosts of every role anywhere on them."""
+    builder = FabricBuilder("any")
+    count = draw(st.integers(1, 7))
+    for index in range(count):
+        builder.add_switch(f"s{index}", tier=draw(st.integers(0, 1)), zone=draw(st.sampled_from("ab")))
+    spec = st.sampled_from([SPEC, LONG])
+    for index in range(1, count):
+        builder.add_link(f"s{index}", f"s{draw(st.integers(0, index - 1))}", draw(spec))
+    if count > 1:
+        for _ in range(draw(st.integers(0, 8))):
+            a = draw(st.integers(0, count - 1))
+            b = draw(st.integers(0, count - 2))
+            builder.add_link(f"s{a}", f"s{b if b < a else b + 1}", draw(spec))
+    hosts = Hosts(builder)
+    for name, role, most in (
+        ("g", Role.GPU, 4),
+        ("c", Role.COMPUTE, 3),
+        ("r", Role.ROUTER, 2),
+        ("gw", Role.GATEWAY, 3),
+        ("st", Role.STORAGE, 2),
+        ("h", Role.HOST, 2),
+    ):
+        least = 0 if role is Role.HOST else 1
+        for index in range(draw(st.integers(least, most))):
+            switch = draw(st.integers(0, count - 1))
+            hosts.add(f"{name}{index}", role, f"s{switch}", zone=draw(st.sampled_from("ab")))
+    return builder.build()
