@@ -35,6 +35,9 @@ IFF_UP_RUNNING = 0x41
 SCRATCH = "/sys"
 ROOT = SCRATCH + "/root"
 
+# Begins the line on the console that stands in for the record where that cannot be written.
+COMPLAINT = "first program: "
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -236,10 +239,11 @@ def main() -> None:
         record["virtual_ns"] = time.monotonic_ns() - started_ns
     except (SetupError, OSError) as error:
         record = {"error": str(error)}
-    if control >= 0:
+    try:
         leave(control, record)
-    else:
-        os.write(2, f"{record['error']}\n".encode())
+    except OSError as error:
+        said = record.get("error", f"cannot say how the job ended: {error.strerror}")
+        os.write(2, f"{COMPLAINT}{said}\n".encode())
     if config["own_kernel"]:
         os.sync()
         LIBC.reboot(RB_POWER_OFF)

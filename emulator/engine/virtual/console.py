@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from emulator.engine.guest import COMPLAINT
 from emulator.units import format_size
 
 # What the kernel always says on a healthy boot, and what is of no interest to whoever reads the job's log.
@@ -56,6 +57,8 @@ def explain_end(text: str, message: str, status: int, memory_bytes: int) -> str:
     """
     lines = lines_of(text)
     for line in lines:
+        if line.startswith(COMPLAINT):
+            return f"the machine's {line}"
         _, found, reason = line.partition("Kernel panic - not syncing: ")
         if found and not message:
             message = reason

@@ -139,6 +139,7 @@ class _Pool:
                 self._looked_s[index] = now_s
                 if machine.look(now_s):
                     self._tell(machine)
+                machine.check(now_s)
             return
         selector.unregister(machine)
         if self._seccomp and console.refuses_seccomp(machine.console()):

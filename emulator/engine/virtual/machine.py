@@ -62,10 +62,13 @@ class Machine:
         Raises:
             EngineError: The kernel cannot be started.
         """
-        firstprogram.write(self._folder, guest_configuration(self.job), self._account)
         self._started_s = self._moved_s = now_s
-        self._page = StatusPage(self._folder / "status")
-        self._own(self._folder / "status")
+        try:
+            firstprogram.write(self._folder, guest_configuration(self.job), self._account)
+            self._page = StatusPage(self._folder / "status", self._account)
+        except OSError as error:
+            what = f"cannot write its run's folder {self._folder}: {error.strerror}"
+            raise EngineError(f"job '{self.job.name}': {what}") from None
         command = kernel_command(kernel, self._folder, self.job, seccomp=seccomp)
         environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(self._temporary), "HOME": str(self._folder)}
         try:
@@ -75,10 +78,6 @@ class Machine:
         self._ledger.add_session(self._process.pid)
         self._ledger.add_cpu(self.cpu)
         self._handle = os.pidfd_open(self._process.pid)
-
-    def _own(self, path: Path) -> None:
-        if self._account is not None:
-            os.chown(path, self._account.uid, self._account.gid)
 
     def fileno(self) -> int:
         """A file descriptor that becomes readable when the kernel has ended."""
@@ -94,11 +93,7 @@ class Machine:
         return max(0, self.job.limits.memory_bytes - self._peak_bytes)
 
     def look(self, now_s: float) -> bool:
-        """Take note of progress; return whether there was any.
-
-        Raises:
-            StalledError, LimitError: The machine has to be ended.
-        """
+        """Take note of progress; return whether there was any."""
         step = self._progress.latest()
         if step is not None:
             self.step = step
@@ -109,13 +104,18 @@ class Machine:
             self._moved_s = now_s
         if self._process is not None:
             self._peak_bytes = max(self._peak_bytes, process.resident_peak_bytes(self._process.pid))
-        self._check_limits(status, now_s)
         return moved or step is not None
 
     def _read_page(self) -> Status | None:
         return self._page.read() if self._page is not None else None
 
-    def _check_limits(self, status: Status | None, now_s: float) -> None:
+    def check(self, now_s: float) -> None:
+        """Compare with the limits.
+
+        Raises:
+            StalledError, LimitError: The machine has to be ended.
+        """
+        status = self._read_page()
         limits = self.job.limits
         still_s = now_s - self._moved_s
         at = format_time(self._virtual_ns)

@@ -7,10 +7,13 @@ running task are consistent if their sequence number is even and did not change 
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+
+from emulator.engine.account import Account
 
 PAGE_BYTES = 4096
 _MAGIC = b"UMLTIME\0"
@@ -55,7 +58,9 @@ class Status:
 
 
 def _text(raw: bytes) -> str:
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+    """Text that stays on one line, whatever programs call themselves."""
+    text = raw.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 class StatusPage:
@@ -63,10 +68,13 @@ class StatusPage:
 
     Args:
         path: The file; it is made here, because the kernel does not.
+        account: Who the kernel runs as, if not this process's own user.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, account: Account | None = None) -> None:
         path.write_bytes(bytes(PAGE_BYTES))
+        if account is not None:
+            os.chown(path, account.uid, account.gid)
         with path.open("rb") as file:
             self._page = mmap.mmap(file.fileno(), PAGE_BYTES, access=mmap.ACCESS_READ)
 
