@@ -1,0 +1,273 @@
+"""Open vSwitch, private to one network: its own database, daemons and sockets in a folder of their own.
+
+``ovs-ctl`` is not used: it would take over the machine's own switch and unload kernel modules. The daemons are started
+directly, and every bridge and port is made in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import CommandError, ControllerError, MissingCapability, NodeError
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+
+FIRST_CPU_COUNT_S = 10.0
+"""Open vSwitch counts the CPUs only once CLOCK_MONOTONIC has passed this; before, it runs no upcall handler at all."""
+
+_START_S = 60
+_CONFIGURE_S = 300
+_STOP_S = 10
+_FLOW_IDLE_MS = 3_600_000
+"""Cached flows stay for an hour instead of 10 s, so that a pause in the traffic does not slow the next packet."""
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A switch to be made.
+
+    Attributes:
+        name: Its name.
+        dpid: OpenFlow datapath id.
+        ports: Interface and OpenFlow port number of each port.
+    """
+
+    name: str
+    dpid: int
+    ports: tuple[tuple[str, int], ...]
+
+
+class OpenVSwitch:
+    """The daemons and what was configured in them.
+
+    Args:
+        folder: An existing folder of its own, with a path short enough for sockets in it.
+        userspace: Forward in the daemon (netdev datapath) instead of in the kernel.
+        die_with_parent: The daemons end when the calling thread ends, however it does.
+    """
+
+    def __init__(self, folder: Path, *, userspace: bool = False, die_with_parent: bool = False) -> None:
+        self._folder = folder
+        self._userspace = userspace
+        self._die_with_parent = die_with_parent
+        self._daemons: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._bridges: list[str] = []
+        self._controllers: list[tuple[str, str]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment in which ``ovs-vsctl``, ``ovs-ofctl`` and ``ovs-appctl`` find these daemons."""
+        folder = str(self._folder)
+        return {"OVS_RUNDIR": folder, "OVS_LOGDIR": folder, "OVS_DBDIR": folder, "OVS_SYSCONFDIR": folder}
+
+    def start(self) -> None:
+        """Start the database and the switch daemon and wait until they answer.
+
+        Raises:
+            MissingCapability: Open vSwitch is not installed.
+            NodeError: A daemon ended.
+        """
+        database = self._folder / "conf.db"
+        self._tool("ovsdb-tool", "create", str(database), str(SCHEMA))
+        remote = f"--remote=punix:{self._folder}/db.sock"
+        self._daemon("ovsdb-server", str(database), remote)
+        self._vsctl("--retry", "--no-wait", "init", timeout_s=_START_S)
+        idle = f"other_config:max-idle={_FLOW_IDLE_MS}"
+        self._vsctl("--no-wait", "set", "Open_vSwitch", ".", idle, timeout_s=_START_S)
+        _wait_for_clock()
+        self._daemon("ovs-vswitchd", f"unix:{self._folder}/db.sock")
+
+    def configure(self, bridges: Sequence[Bridge], *, controller: str | None, fail_mode: str) -> None:
+        """Make all bridges and ports in one transaction and wait until the daemon has them.
+
+        Args:
+            bridges: What to make.
+            controller: Target such as ``tcp:127.0.0.1:6653``; None: none.
+            fail_mode: ``secure`` or ``standalone`` (learning bridge while there is no controller).
+
+        Raises:
+            NodeError: A port could not be added, or has another number.
+        """
+        # linux-noop: Open vSwitch would otherwise remove the qdiscs of its ports.
+        words = ["--id=@keep", "create", "QoS", "type=linux-noop"]
+        for bridge in bridges:
+            words += self._bridge_words(bridge, controller, fail_mode)
+        self._bridges = [bridge.name for bridge in bridges]
+        printed = self._vsctl(*words, timeout_s=_CONFIGURE_S).split()
+        if controller is not None:
+            # One line for each `create`, in order: the QoS first, then a controller for each bridge.
+            self._controllers = list(zip(self._bridges, printed[1:], strict=True))
+        self._check_ports(bridges)
+
+    def _bridge_words(self, bridge: Bridge, controller: str | None, fail_mode: str) -> list[str]:
+        name = bridge.name
+        words = ["--", "add-br", name, "--", "set", "Bridge", name]
+        words += [f"fail_mode={fail_mode}", "protocols=OpenFlow13", f"other-config:datapath-id={bridge.dpid:016x}"]
+        words += ["other-config:disable-in-band=true", f"other-config:dp-desc={name}"]
+        if self._userspace:
+            words.append("datapath_type=netdev")
+        if controller is not None:
+            words.append(f"controller=@controller-{name}")
+        for interface, number in bridge.ports:
+            words += ["--", "add-port", name, interface, "--", "set", "Port", interface, "qos=@keep"]
+            words += ["--", "set", "Interface", interface, f"ofport_request={number}"]
+        if controller is not None:
+            words += ["--", f"--id=@controller-{name}", "create", "Controller"]
+            words += [f'target="{controller}"', "max_backoff=1000"]
+        return words
+
+    def _check_ports(self, bridges: Sequence[Bridge]) -> None:
+        text = self._vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface", timeout_s=_START_S)
+        found: dict[str, tuple[Any, Any]] = {name: (number, error) for name, number, error in json.loads(text)["data"]}
+        for bridge in bridges:
+            for interface, number in bridge.ports:
+                there, error = found.get(interface, (None, None))
+                if there != number:
+                    said = f": {error}" if isinstance(error, str) else ""
+                    raise NodeError(f"switch {bridge.name}: port {interface} has number {there}, not {number}{said}")
+
+    def wait_connected(self, timeout_s: int) -> None:
+        """Wait until every switch is connected to the controller.
+
+        Args:
+            timeout_s: How long at most, by the clock of the kernel that this runs in.
+
+        Raises:
+            ControllerError: A switch is not connected; names it and the reason that Open vSwitch gives.
+        """
+        words: list[str] = []
+        for _bridge, uuid in self._controllers:
+            words += ["--", "wait-until", "Controller", uuid, "is_connected=true"]
+        if not words:
+            return
+        try:
+            self._vsctl(*words, timeout_s=timeout_s)
+        except CommandError:
+            raise ControllerError(self._not_connected(timeout_s)) from None
+
+    def _not_connected(self, timeout_s: int) -> str:
+        columns = "--columns=_uuid,target,is_connected,status"
+        rows = json.loads(self._vsctl("--format=json", columns, "list", "Controller", timeout_s=_START_S))["data"]
+        for bridge, uuid in self._controllers:
+            for (_kind, row_uuid), target, connected, (_map, status) in rows:
+                if row_uuid == uuid and not connected:
+                    reason = dict(status).get("last_error", "no answer")
+                    return f"switch {bridge} did not connect to {target} within {timeout_s} s: {reason}"
+        return f"a switch did not connect to the controller within {timeout_s} s"
+
+    def ofctl(self, *words: str, stdin: str | None = None) -> str:
+        """Run ``ovs-ofctl`` with OpenFlow 1.3 and return what it prints.
+
+        Raises:
+            CommandError: It failed.
+        """
+        return self._tool("ovs-ofctl", "-O", "OpenFlow13", *words, stdin=stdin)
+
+    def stop(self) -> None:
+        """Remove the bridges and end the daemons; may be called at any time, also twice.
+
+        Raises:
+            NodeError: A daemon does not end.
+        """
+        if self._bridges and all(daemon.poll() is None for _name, daemon in self._daemons):
+            words: list[str] = []
+            for name in self._bridges:
+                words += ["--", "--if-exists", "del-br", name]
+            # Only living daemons can remove their interfaces; if they refuse, ending them is all that is left.
+            with suppress(CommandError):
+                self._vsctl(*words, timeout_s=_CONFIGURE_S)
+        self._bridges = []
+        while self._daemons:
+            name, daemon = self._daemons.pop()
+            daemon.terminate()
+            try:
+                daemon.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                try:
+                    daemon.wait(_STOP_S)
+                except subprocess.TimeoutExpired:
+                    raise NodeError(f"{name} (process {daemon.pid}) does not end") from None
+
+    def _daemon(self, program: str, *arguments: str) -> None:
+        log = self._folder / f"{program}.log"
+        argv = [
+            program,
+            *arguments,
+            f"--unixctl={self._folder}/{program}.ctl",
+            f"--pidfile={self._folder}/{program}.pid",
+        ]
+        argv += [f"--log-file={log}", "-vconsole:off", "-vsyslog:off", "--no-chdir"]
+        if self._die_with_parent:
+            argv = ["setpriv", "--pdeathsig", "TERM", *argv]
+        try:
+            process = subprocess.Popen(
+                argv,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise _missing(program) from None
+        self._daemons.append((program, process))
+
+    def _vsctl(self, *words: str, timeout_s: int) -> str:
+        return self._tool("ovs-vsctl", f"--timeout={timeout_s}", *words)
+
+    def _tool(self, *argv: str, stdin: str | None = None) -> str:
+        try:
+            result = subprocess.run(
+                argv,
+                env={**os.environ, **self.environment},
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise _missing(argv[0]) from None
+        if result.returncode:
+            self._check_daemons()
+            raise CommandError(_shortened(argv), result.returncode, result.stderr)
+        return result.stdout
+
+    def _check_daemons(self) -> None:
+        for name, daemon in self._daemons:
+            status = daemon.poll()
+            if status is not None:
+                raise NodeError(f"{name} ended with status {status}: {_last_line(self._folder / f'{name}.log')}")
+
+
+def _wait_for_clock() -> None:
+    """Let the clock pass the time before which Open vSwitch sees no CPU: free in virtual time, long past elsewhere."""
+    missing = FIRST_CPU_COUNT_S - time.monotonic()
+    if missing > 0:
+        time.sleep(missing)
+
+
+def _missing(program: str) -> MissingCapability:
+    return MissingCapability(program, "install Open vSwitch (Debian: openvswitch-switch)")
+
+
+def _shortened(argv: Iterable[str]) -> list[str]:
+    words = list(argv)
+    return words if len(words) <= 8 else [*words[:8], "…"]
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "it wrote no log"
+    return lines[-1] if lines else "its log is empty"

@@ -1,0 +1,241 @@
+"""Queueing disciplines as plain data: encoded for the kernel, and decoded from what it says it has set.
+
+Each class has the fields that matter here, in exact units; `differences` compares what was asked with what is there.
+Structures and attribute numbers are those of linux/pkt_sched.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, fields
+from typing import ClassVar, Union
+
+from emulator.network.netlink import attribute, attributes, text, u32, u64
+
+ROOT = 0xFFFFFFFF
+"""TC_H_ROOT: the parent of an interface's first qdisc."""
+
+TICK_NS = 64
+"""PSCHED_SHIFT 6: the kernel's old time unit for token buckets."""
+
+_TCMSG = struct.Struct("=BxxxiIII")
+_TCA_KIND, _TCA_OPTIONS = 1, 2
+_MAX_U32 = 0xFFFFFFFF
+_LOSS_SCALE = 0xFFFFFFFF
+_UNLIMITED_PACKETS = 1_000_000_000
+
+
+def handle(number: int) -> int:
+    """The handle ``number:``."""
+    return number << 16
+
+
+@dataclass(frozen=True)
+class Netem:
+    """A line: serialization at a rate, then propagation. With rate 0, propagation only.
+
+    Attributes:
+        rate_bytes_per_s: 0 for infinitely fast.
+        delay_ns: Propagation delay.
+        limit_packets: Most packets in it: waiting, on the line, and in propagation.
+        loss: Probability of loss in units of 1/(2^32 - 1).
+        overhead_bytes: Added to each packet's length for its time on the line.
+        seed: Of the random losses; None where there are none, or where the kernel is too old to say.
+    """
+
+    kind: ClassVar[str] = "netem"
+
+    rate_bytes_per_s: int = 0
+    delay_ns: int = 0
+    limit_packets: int = _UNLIMITED_PACKETS
+    loss: int = 0
+    overhead_bytes: int = 0
+    seed: int | None = None
+
+    @staticmethod
+    def loss_from_ppm(ppm: int) -> int:
+        """The kernel's number for a loss in parts per million."""
+        return (ppm * _LOSS_SCALE + 500_000) // 1_000_000
+
+    def options(self) -> bytes:
+        """Payload of TCA_OPTIONS: a fixed structure followed by attributes, not nested."""
+        # latency, limit, loss, gap, duplicate, jitter; the times come as 64-bit attributes instead of 64 ns ticks.
+        parts = [struct.pack("=6I", 0, self.limit_packets, self.loss, 0, 0, 0)]
+        if self.rate_bytes_per_s:
+            parts.append(
+                attribute(6, struct.pack("=IiIi", min(self.rate_bytes_per_s, _MAX_U32), self.overhead_bytes, 0, 0))
+            )
+            if self.rate_bytes_per_s > _MAX_U32:
+                parts.append(u64(8, self.rate_bytes_per_s))
+        parts.append(attribute(10, struct.pack("=q", self.delay_ns)))
+        if self.seed is not None:
+            parts.append(u64(14, self.seed))
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, options: bytes) -> Netem:
+        """Read what the kernel dumps."""
+        latency_ticks, limit, loss, *_ = struct.unpack_from("=6I", options)
+        found = attributes(options, 24)
+        rate, overhead = struct.unpack_from("=Ii", found[6]) if 6 in found else (0, 0)
+        if 8 in found:
+            (rate,) = struct.unpack("=Q", found[8])
+        delay = struct.unpack("=q", found[10])[0] if 10 in found else latency_ticks * TICK_NS
+        seed = struct.unpack("=Q", found[14])[0] if loss and 14 in found else None
+        return cls(rate, delay, limit, loss, overhead, seed)
+
+
+@dataclass(frozen=True)
+class TokenBucket:
+    """A rate limit that lets a packet go as soon as its tokens are there.
+
+    Attributes:
+        rate_bytes_per_s: Rate of the tokens.
+        overhead_bytes: Added to each packet's length.
+        burst_bytes: Size of the bucket; None when read back, for the kernel only says it as a time.
+    """
+
+    kind: ClassVar[str] = "tbf"
+
+    rate_bytes_per_s: int
+    overhead_bytes: int
+    burst_bytes: int | None
+
+    def options(self) -> bytes:
+        """Payload of TCA_OPTIONS."""
+        ethernet = 1  # TC_LINKLAYER_ETHERNET: lengths are taken as they are, no rate table
+        rate = struct.pack("=BBHhHI", 0, ethernet, self.overhead_bytes, 0, 0, min(self.rate_bytes_per_s, _MAX_U32))
+        no_peak = struct.pack("=BBHhHI", 0, ethernet, 0, 0, 0, 0)
+        parts = [attribute(1, rate + no_peak + struct.pack("=III", 0, 0, 0))]
+        if self.rate_bytes_per_s > _MAX_U32:
+            parts.append(u64(4, self.rate_bytes_per_s))
+        if self.burst_bytes is not None:
+            parts.append(u32(6, self.burst_bytes))
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, options: bytes) -> TokenBucket:
+        """Read what the kernel dumps."""
+        found = attributes(options)
+        _log, _layer, overhead, _align, _mpu, rate = struct.unpack_from("=BBHhHI", found[1])
+        if 4 in found:
+            (rate,) = struct.unpack("=Q", found[4])
+        return cls(rate, overhead, None)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """RED, set up so that it only marks: ECN-capable packets that find at least ``threshold_bytes`` waiting.
+
+    The average that RED computes is made the present backlog (weight 1), both thresholds are equal, and packets that
+    are not ECN-capable pass unharmed.
+    """
+
+    kind: ClassVar[str] = "red"
+
+    threshold_bytes: int
+
+    _ECN: ClassVar[int] = 1
+    _NODROP: ClassVar[int] = 8
+
+    def options(self) -> bytes:
+        """Payload of TCA_OPTIONS. The limit of 0 leaves the queue itself to a child."""
+        parameters = struct.pack("=IIIBBBB", 0, self.threshold_bytes, self.threshold_bytes, 0, 0, 0, self._ECN)
+        # The table says how far the average decays while idle: by 31 bits, to nothing, at once.
+        decay = bytes([31]) * 256
+        flags = struct.pack("=II", self._NODROP, self._NODROP)
+        return attribute(1, parameters) + attribute(2, decay) + u32(3, _MAX_U32) + attribute(4, flags)
+
+    @classmethod
+    def decode(cls, options: bytes) -> Mark:
+        """Read what the kernel dumps."""
+        _limit, least, most, weight, _plog, _scell, flags = struct.unpack("=IIIBBBB", attributes(options)[1])
+        bits = struct.unpack_from("=I", attributes(options).get(4, b"\0\0\0\0"))[0] | flags
+        if least != most or weight or bits & (cls._ECN | cls._NODROP) != cls._ECN | cls._NODROP:
+            return cls(-1)
+        return cls(least)
+
+
+@dataclass(frozen=True)
+class Fifo:
+    """A first-in first-out queue of a number of packets."""
+
+    kind: ClassVar[str] = "pfifo"
+
+    limit_packets: int
+
+    def options(self) -> bytes:
+        """Payload of TCA_OPTIONS."""
+        return struct.pack("=I", self.limit_packets)
+
+    @classmethod
+    def decode(cls, options: bytes) -> Fifo:
+        """Read what the kernel dumps."""
+        return cls(struct.unpack_from("=I", options)[0])
+
+
+Qdisc = Union[Netem, TokenBucket, Mark, Fifo]  # noqa: UP007 - evaluated at run time, Python 3.10
+_CLASSES: dict[str, type[Netem] | type[TokenBucket] | type[Mark] | type[Fifo]] = {
+    one.kind: one for one in (Netem, TokenBucket, Mark, Fifo)
+}
+
+
+def request_body(interface_index: int, depth: int, qdisc: Qdisc) -> bytes:
+    """Body of RTM_NEWQDISC for the *depth*-th of nested qdiscs (0: the interface's root).
+
+    Qdisc number *depth* has the handle ``<depth + 1>:`` and sits in class ``<depth>:1`` of the one above it.
+    """
+    parent = ROOT if depth == 0 else handle(depth) | 1
+    header = _TCMSG.pack(0, interface_index, handle(depth + 1), parent, 0)
+    return header + text(_TCA_KIND, qdisc.kind) + attribute(_TCA_OPTIONS, qdisc.options())
+
+
+def query_body(interface_index: int, depth: int) -> bytes:
+    """Body of RTM_GETQDISC for one qdisc of an interface."""
+    return _TCMSG.pack(0, interface_index, handle(depth + 1), 0, 0)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A qdisc as the kernel has it.
+
+    Attributes:
+        interface_index: Where.
+        handle: Its handle.
+        kind: Its name.
+        qdisc: Its settings, if it is of a kind known here.
+        attributes: All of the message's attributes.
+    """
+
+    interface_index: int
+    handle: int
+    kind: str
+    qdisc: Qdisc | None
+    attributes: dict[int, bytes]
+
+
+def interface_index(body: bytes) -> int:
+    """Interface number of an answer to RTM_GETQDISC, without decoding the rest."""
+    return int(_TCMSG.unpack_from(body)[1])
+
+
+def decode(body: bytes) -> Installed:
+    """Read an answer to RTM_GETQDISC."""
+    _family, index, own_handle, _parent, _info = _TCMSG.unpack_from(body)
+    found = attributes(body, _TCMSG.size)
+    kind = found.get(_TCA_KIND, b"").rstrip(b"\0").decode()
+    known = _CLASSES.get(kind)
+    qdisc = known.decode(found[_TCA_OPTIONS]) if known and _TCA_OPTIONS in found else None
+    return Installed(index, own_handle, kind, qdisc, found)
+
+
+def differences(asked: Qdisc, found: Qdisc | None) -> list[str]:
+    """What the kernel set otherwise than asked, one text each; a field read back as None is not known."""
+    if type(asked) is not type(found):
+        return [f"a {asked.kind} qdisc was asked for, there is {found.kind if found else 'none'}"]
+    result = []
+    for one in fields(asked):
+        wanted, there = getattr(asked, one.name), getattr(found, one.name)
+        if there is not None and wanted != there:
+            result.append(f"{asked.kind} {one.name} is {there} instead of {wanted}")
+    return result

@@ -1,0 +1,190 @@
+"""Makes links in the kernel, sets their ends up, and reads back what the kernel really did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from typing import Protocol
+
+from emulator.errors import LinkError
+from emulator.network import interfaces, qdisc
+from emulator.network.interfaces import End, Interface
+from emulator.network.netlink import CREATE, RTM_GETLINK, RTM_GETQDISC, RTM_NEWQDISC, NetlinkSocket, Request
+from emulator.network.offloads import EthtoolSocket
+from emulator.network.ports import Port
+
+LOOPBACK_INDEX = 1
+"""In every network namespace."""
+
+
+class Kernel(Protocol):
+    """The part of `NetlinkSocket` that is used here, so that tests can stand in for the kernel."""
+
+    def execute(self, requests: Sequence[Request]) -> None:
+        """Carry out requests."""
+
+    def dump(self, kind: int, body: bytes, what: str) -> list[bytes]:
+        """Ask for everything of a kind."""
+
+
+class Features(Protocol):
+    """The part of `EthtoolSocket` that is used here."""
+
+    def read(self, interface: str) -> dict[str, bool]:
+        """Read features."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A host's place in the network.
+
+    Attributes:
+        host: Its name.
+        address: Its address with prefix length.
+        neighbour_tails: Encoded permanent ARP entries of all other hosts.
+    """
+
+    host: str
+    address: IPv4Interface
+    neighbour_tails: Sequence[bytes]
+
+
+def create_links(links: Sequence[tuple[Port, Port]], namespace_fd: Callable[[str], int]) -> None:
+    """Make every link as a veth pair, both ends in their places, and down.
+
+    Args:
+        links: Both ends of each.
+        namespace_fd: Descriptor of the namespace of a node.
+
+    Raises:
+        LinkError: The kernel refused; names the link.
+    """
+
+    def end(port: Port) -> End:
+        return End(port.interface, namespace_fd(port.node), port.mac, port.spec.mtu_bytes, not port.spec.true_packets)
+
+    with NetlinkSocket() as socket:
+        socket.execute([interfaces.create_pair(a.link, end(a), end(b)) for a, b in links])
+
+
+def indices(kernel: Kernel) -> dict[str, int]:
+    """Interface numbers by name in the kernel socket's namespace."""
+    return {one.name: one.index for one in list_interfaces(kernel).values()}
+
+
+def list_interfaces(kernel: Kernel) -> dict[str, Interface]:
+    """Interfaces by name in the kernel socket's namespace."""
+    found = map(interfaces.decode, kernel.dump(RTM_GETLINK, interfaces.DUMP_ALL, "list of interfaces"))
+    return {one.name: one for one in found}
+
+
+def bring_up(kernel: Kernel, ports: Sequence[Port]) -> None:
+    """Bring the ends that are in one namespace up.
+
+    Raises:
+        LinkError: The kernel refused.
+    """
+    found = indices(kernel)
+    kernel.execute([interfaces.set_up(found[port.interface], port.node) for port in ports])
+
+
+def not_running(kernel: Kernel, ports: Sequence[Port]) -> list[str]:
+    """The interfaces of one namespace whose links the kernel does not use yet."""
+    there = list_interfaces(kernel)
+    return [port.interface for port in ports if not there[port.interface].running]
+
+
+def set_up_ports(
+    kernel: Kernel, features: EthtoolSocket, ports: Sequence[Port], address: Address | None = None
+) -> dict[str, int]:
+    """Set up the ends that are in one namespace: offloads, qdiscs, and a host's address and neighbours.
+
+    Args:
+        kernel: A socket in that namespace.
+        features: Another.
+        ports: The ends there.
+        address: For a host; goes to its first port.
+
+    Returns:
+        Interface number by interface name.
+
+    Raises:
+        LinkError: The kernel refused; names the link and repeats the kernel's words.
+    """
+    found = indices(kernel)
+    requests: list[Request] = []
+    for port in ports:
+        features.apply(port.interface, port.offloads)
+        requests.append(interfaces.set_up(found[port.interface], port.node))
+        requests += shaping_requests(port, found[port.interface])
+    if address is not None:
+        first = found[ports[0].interface]
+        requests.append(interfaces.set_up(LOOPBACK_INDEX, address.host))
+        requests.append(interfaces.add_address(first, address.address, address.host))
+        requests += interfaces.add_neighbours(first, address.neighbour_tails, address.host)
+    kernel.execute(requests)
+    return found
+
+
+def shaping_requests(port: Port, index: int) -> list[Request]:
+    """Install a port's qdiscs on the interface number *index*."""
+    return [
+        Request(
+            RTM_NEWQDISC,
+            qdisc.request_body(index, depth, one),
+            f"link {port.link}: {one.kind} qdisc at {port.interface}",
+            CREATE,
+        )
+        for depth, one in enumerate(port.qdiscs)
+    ]
+
+
+def check_ports(kernel: Kernel, features: Features, ports: Sequence[Port]) -> None:
+    """Read back what the kernel set on the ends in one namespace and compare.
+
+    Raises:
+        LinkError: Something differs from what was asked; names the link, the interface and every difference.
+    """
+    there = list_interfaces(kernel)
+    installed: dict[int, dict[int, qdisc.Installed]] = {}
+    for body in kernel.dump(RTM_GETQDISC, qdisc.query_body(0, -1), "list of qdiscs"):
+        one = qdisc.decode(body)
+        installed.setdefault(one.interface_index, {})[one.handle] = one
+    for port in ports:
+        interface = there.get(port.interface)
+        if interface is None:
+            raise LinkError(f"link {port.link}: interface {port.interface} is gone")
+        wrong = _interface_differences(port, interface) + _feature_differences(port, features.read(port.interface))
+        wrong += _qdisc_differences(port, installed.get(interface.index, {}))
+        if wrong:
+            raise LinkError(f"link {port.link}: the kernel set something else at {port.interface}: {'; '.join(wrong)}")
+
+
+def _interface_differences(port: Port, interface: Interface) -> list[str]:
+    wrong = []
+    if interface.mtu_bytes != port.spec.mtu_bytes:
+        wrong.append(f"MTU is {interface.mtu_bytes} instead of {port.spec.mtu_bytes}")
+    if interface.mac != port.mac:
+        wrong.append(f"Ethernet address is {interface.mac} instead of {port.mac}")
+    if not interface.up:
+        wrong.append("it is down")
+    if port.spec.true_packets and interface.gso_max_segments != 1:
+        wrong.append(f"{interface.gso_max_segments} segments may leave as one packet instead of 1")
+    return wrong
+
+
+def _feature_differences(port: Port, features: Mapping[str, bool]) -> list[str]:
+    return [
+        f"{name} is {'on' if features.get(name) else 'off'} instead of {'on' if on else 'off'}"
+        for name, on in port.offloads.wanted().items()
+        if features.get(name) != on
+    ]
+
+
+def _qdisc_differences(port: Port, installed: Mapping[int, qdisc.Installed]) -> list[str]:
+    wrong = []
+    for depth, asked in enumerate(port.qdiscs):
+        one = installed.get(qdisc.handle(depth + 1))
+        wrong += qdisc.differences(asked, one.qdisc if one else None)
+    return wrong
