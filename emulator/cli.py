@@ -51,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", "run a scenario and write its results folder and report")
     run.add_argument("scenario", type=Path, metavar="SCENARIO.yaml")
     run.add_argument("--out", type=Path, metavar="FOLDER", help="results folder (default: results/<scenario>)")
-    run.add_argument("--engine", choices=("virtual", "native"), default="virtual", help="where it runs (default: virtual)")
+    run.add_argument(
+        "--engine", choices=("virtual", "native"), default="virtual", help="where it runs (default: virtual)"
+    )
     run.add_argument("--variant", action="append", metavar="NAME", help="only this variant (may be repeated)")
     run.add_argument("--no-report", action="store_true", help="do not write report.html")
     run.add_argument("-q", "--quiet", action="store_true", help="no progress")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -19,11 +20,16 @@ from emulator.errors import GatewayError
 from emulator.experiment.processes import Program
 from emulator.model.fabric import Fabric, Node, Role
 from emulator.model.profile import Profile, StationModel
-from gateway.client import request, wait_ready
+from gateway.client import request
 
 PROXY_PORT = 15001
 INTERCEPTED_PORTS = (4420, *range(5201, 5209))
 """NVMe/TCP, and iperf3's port with those of further flows."""
+
+READY_S = 30
+"""Until a daemon must be ready, by the clock of the machine that it runs in."""
+
+_LOOK_S = 0.001
 
 CONVENTIONAL, GATEWAY = "conventional", "gateway"
 
@@ -34,6 +40,19 @@ class DataPlane:
     def __init__(self) -> None:
         self.programs: list[Program] = []
         self.sockets: dict[str, Path] = {}
+
+    def wait_ready(self) -> None:
+        """Wait until every daemon's control socket is there.
+
+        Raises:
+            GatewayError: A daemon ended, or is not ready in time.
+        """
+        deadline = time.monotonic() + READY_S
+        while missing := [name for name, socket in self.sockets.items() if not socket.exists()]:
+            self.check()
+            if time.monotonic() > deadline:
+                raise GatewayError(f"the {missing[0]} daemon is not ready after {READY_S} s")
+            time.sleep(_LOOK_S)
 
     def check(self) -> None:
         """Make sure that all daemons still run.
@@ -101,7 +120,5 @@ def data_plane(
                 for node in fabric.with_role(role):
                     forward(node, station, "--ignore-tcp")
                     start(node, "proxy", station, "--listen", str(PROXY_PORT), "--ports", ports)
-        for name, socket in plane.sockets.items():
-            wait_ready(socket, name)
-        plane.check()
+        plane.wait_ready()
         yield plane

@@ -1,0 +1,134 @@
+"""What the ``icgw`` commands do, once their arguments are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from emulator.engine.job import Engine
+from emulator.errors import EmulatorError, ScenarioError
+from emulator.experiment.console import ConsoleObserver
+from emulator.experiment.prepare import PreparedCell, prepare
+from emulator.experiment.routes import Routes
+from emulator.experiment.run import RunOutcome, run
+from emulator.scenario.plan import plan as plan_cell
+from emulator.scenario.plan import render
+from emulator.scenario.predict import needed_flows
+
+
+def check(paths: Sequence[Path], *, as_json: bool) -> int:
+    """Check scenario files; every bad one gets its line, the exit code is the first failure's."""
+    results: list[dict[str, Any]] = []
+    status = 0
+    for path in paths:
+        try:
+            scenario, cells = prepare(path)
+            for one in cells:
+                Routes(one.fabric, one.cell.design).routes(needed_flows(one.cell.workloads))
+            results.append({"file": str(path), "ok": True, "scenario": scenario.name, "cells": len(cells)})
+        except EmulatorError as error:
+            status = status or error.exit_code
+            results.append({"file": str(path), "ok": False, "error": str(error)})
+            sys.stderr.write(f"error: {error}\n")
+            continue
+        if not as_json:
+            sys.stdout.write(f"{path}: {scenario.name}, {len(cells)} cell{'s' if len(cells) != 1 else ''}: fine\n")
+    if as_json:
+        print_json(results)
+    return status
+
+
+def plan(path: Path, *, variants: Sequence[str] | None, as_json: bool) -> int:
+    """Show what would be built and what can be foretold of it."""
+    _, cells = prepare(path)
+    plans = [
+        plan_cell(one.cell, one.fabric, Routes(one.fabric, one.cell.design).routes(needed_flows(one.cell.workloads)))
+        for one in chosen(cells, variants)
+    ]
+    if as_json:
+        print_json([one.as_json() for one in plans])
+        return 0
+    console = Console()
+    for one in plans:
+        render(one, console)
+    return 0
+
+
+def chosen(cells: Sequence[PreparedCell], variants: Sequence[str] | None) -> list[PreparedCell]:
+    """The cells of the named variants, or all.
+
+    Raises:
+        ScenarioError: There is no variant of a name.
+    """
+    if not variants:
+        return list(cells)
+    names = [one.cell.variant for one in cells]
+    for variant in variants:
+        if variant not in names:
+            raise ScenarioError(f"there is no variant {variant!r}: choose from {'; '.join(names)}", key="--variant")
+    return [one for one in cells if one.cell.variant in variants]
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of a name."""
+    if name == "native":
+        from emulator.engine.native import NativeEngine
+
+        return NativeEngine()
+    from emulator.engine.virtual import VirtualEngine
+
+    return VirtualEngine()
+
+
+def run_scenario(
+    path: Path,
+    *,
+    out: Path | None,
+    engine: str,
+    variants: Sequence[str] | None,
+    quiet: bool,
+    report: bool,
+    command: Sequence[str],
+    as_json: bool,
+) -> RunOutcome:
+    """Run a scenario, write its results folder, judge it and show the figures.
+
+    Raises:
+        EmulatorError: Something failed.
+    """
+    from emulator.results import default_folder
+
+    scenario, cells = prepare(path)
+    folder = out if out is not None else default_folder(scenario.name)
+    with ConsoleObserver(quiet=quiet) as observer:
+        outcome = run(
+            scenario,
+            chosen(cells, variants),
+            engine=engine_of(engine),
+            folder=folder,
+            observer=observer,
+            command=command,
+        )
+    show(folder, html=report, as_json=as_json)
+    return outcome
+
+
+def report(folder: Path, *, as_json: bool) -> int:
+    """Judge and show a results folder again, and write its report."""
+    show(folder, html=True, as_json=as_json)
+    return 0
+
+
+def show(folder: Path, *, html: bool, as_json: bool) -> None:
+    """Print a results folder's figures and verdicts, and write its report."""
+    raise NotImplementedError
+
+
+def print_json(data: Any) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(data, indent=1) + "\n")

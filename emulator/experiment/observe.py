@@ -1,0 +1,5 @@
+from contextlib import nullcontext
+
+
+def observing(cell, fabric, network, folder):
+    return nullcontext()

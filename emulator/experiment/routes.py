@@ -1,0 +1,89 @@
+"""Where packets of a cell go, told from the controller's own plan: for predictions, theory records and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from controller.designs import Design, Hop, Plan, plan
+from controller.pathtrace import Journey, Leg, Tracer
+from controller.services import Service
+from emulator.errors import ControllerError
+from emulator.experiment.control import NVME_PORT, services_of
+from emulator.model.fabric import Fabric, LinkSpec, Role
+from emulator.model.profile import Profile, StationModel
+from emulator.scenario.predict import Flow, Route
+
+
+class Routes:
+    """Routes of one fabric under one design.
+
+    Args:
+        fabric: Where.
+        design: ``shortest-path``, ``conventional`` or ``gateway``.
+
+    Raises:
+        ControllerError: The design needs what the fabric does not have.
+    """
+
+    def __init__(self, fabric: Fabric, design: str) -> None:
+        self._fabric = fabric
+        self._design = design
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The controller's plan; None where there is no switch to plan for."""
+        if not self._fabric.switches:
+            return None
+        services = [Service(**service) for service in services_of(self._fabric)]
+        return plan(self._fabric, Design(self._design), services)
+
+    @cached_property
+    def _tracer(self) -> Tracer | None:
+        return Tracer(self.plan) if self.plan else None
+
+    def route(self, source: str, target: str, protocol: str = "icmp") -> Route:
+        """Nodes from *source* to *target* and back.
+
+        Raises:
+            ControllerError: Packets do not arrive there.
+        """
+        if self._tracer is None:  # hosts wired to each other
+            return Route((source, target), (target, source))
+        journey = self._tracer.journey(source, target, protocol, NVME_PORT if protocol == "tcp" else 0)
+        if not journey.delivered:
+            raise ControllerError(f"{protocol} from {source} to {target} does not arrive: {journey.reason}")
+        return _route(journey)
+
+    def routes(self, flows: Iterable[Flow]) -> dict[Flow, Route]:
+        """Routes of several flows."""
+        return {flow: self.route(*flow) for flow in flows}
+
+    def path(self, source: str, target: str) -> list[LinkSpec]:
+        """Properties of the links that a packet from *source* to *target* crosses, in order."""
+        nodes = self.route(source, target).there
+        return [self._spec(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+
+    def stations(self, source: str, target: str, profile: Profile) -> list[StationModel]:
+        """The stations that a packet from *source* to *target* crosses, in order."""
+        of_role = {Role.GATEWAY: profile.gateway, Role.ROUTER: profile.router, Role.COMPUTE: profile.compute}
+        hops = self.plan.hops if self.plan else {}
+        visited = self.route(source, target).there[1:-1]
+        return [of_role[self._fabric.by_name[name].role] for name in visited if hops.get(name, Hop(0))]
+
+    def _spec(self, a: str, b: str) -> LinkSpec:
+        return next(link.spec for link in self._fabric.links_of(a) if b in (link.a, link.b))
+
+
+def _route(journey: Journey) -> Route:
+    return Route(_nodes(journey.there), _nodes(journey.back))
+
+
+def _nodes(legs: Iterable[Leg]) -> tuple[str, ...]:
+    """Nodes along consecutive legs; where one leg ends and the next begins, the node counts once."""
+    names: list[str] = []
+    for leg in legs:
+        for step in leg.steps:
+            if names[-1:] != [step.node]:
+                names.append(step.node)
+    return tuple(names)
