@@ -86,6 +86,7 @@ def kernel_command(kernel: Path, folder: Path, job: Job, *, seccomp: bool) -> li
         f"seccomp={'on' if seccomp else 'off'}",
         f"uml_dir={folder}/uml",
         "umid=m",
+        "ipv6.disable_ipv6=1",  # the default of new network namespaces is not inherited
         "con=null",
         "con0=fd:1,fd:1",
         "noreboot",
