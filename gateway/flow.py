@@ -21,7 +21,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 CHUNK_BYTES = 65_536
-"""Most that is read at once."""
+"""Most that is read at once; of it, whole segments, so that a full chunk costs no part of a packet too much."""
 
 SOCKET_BUFFER_BYTES = 16 << 20
 """Send and receive buffer of each socket: 100 Gbit/s times more than 1 ms, so that no window is the limit by chance."""
@@ -71,12 +71,14 @@ class Lane:
         done: The end was passed on.
         buffered_bytes: Bytes read and not yet sent.
         mss_bytes: Segment size of the source's connection.
+        chunk_bytes: Most that is read at once.
         delivered_bytes: Bytes sent.
     """
 
     __slots__ = (
         "_outbox",
         "buffered_bytes",
+        "chunk_bytes",
         "delivered_bytes",
         "done",
         "ended",
@@ -101,6 +103,7 @@ class Lane:
         self.buffered_bytes = 0
         self.delivered_bytes = 0
         self.mss_bytes = segment_bytes(source)
+        self.chunk_bytes = max(1, CHUNK_BYTES // self.mss_bytes) * self.mss_bytes
         self._outbox: deque[memoryview | None] = deque()
 
     def wants_server(self, limit_bytes: int) -> bool:
@@ -109,7 +112,7 @@ class Lane:
 
     def read(self, limit_bytes: int) -> tuple[Read, bytes]:
         """Receive one chunk, at most as much as the buffer has room for."""
-        wanted = min(CHUNK_BYTES, limit_bytes - self.buffered_bytes)
+        wanted = min(self.chunk_bytes, limit_bytes - self.buffered_bytes)
         try:
             data = self.source.recv(wanted)
         except BlockingIOError:

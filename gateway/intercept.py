@@ -26,9 +26,7 @@ def table_name(port: int) -> str:
     return f"icgw_proxy_{port}"
 
 
-def _chain(port: int, ports: frozenset[int], interface: str | None) -> str:
-    if not ports:
-        return ""
+def _rule(port: int, ports: frozenset[int], interface: str | None) -> str:
     where = f'iifname "{interface}" ' if interface else ""
     wanted = ", ".join(str(number) for number in sorted(ports))
     return f"{where}fib daddr type != local tcp dport {{ {wanted} }} redirect to :{port}"
@@ -39,7 +37,7 @@ def ruleset(port: int, ports: frozenset[int], interface: str | None = None) -> s
 
     Args:
         port: Where the proxy listens.
-        ports: Destination ports that are intercepted; empty: none any more, but connections that were go on.
+        ports: Destination ports that are intercepted.
         interface: Only packets that come in here; None: any.
 
     Raises:
@@ -54,7 +52,7 @@ def ruleset(port: int, ports: frozenset[int], interface: str | None = None) -> s
         f"table ip {name} {{\n"
         f"  chain intercept {{\n"
         f"    type nat hook prerouting priority dstnat; policy accept;\n"
-        f"    {_chain(port, ports, interface)}\n"
+        f"    {_rule(port, ports, interface)}\n"
         f"  }}\n"
         f"}}\n"
     )
@@ -86,12 +84,16 @@ def interception(port: int, ports: frozenset[int], interface: str | None = None)
 
 
 def stop_intercepting(port: int) -> None:
-    """Let new connections pass by; those that were intercepted go on (the table stays, or their packets would stray).
+    """Let new connections pass by; those that were intercepted go on.
+
+    The chain stays, and in it a rule that needs connection tracking: without the one the kernel stops translating
+    addresses, without the other it stops tracking, and the packets of open connections would leave as the proxy's own.
 
     Raises:
         CommandError: nft refuses.
     """
-    _nft("flush", "chain", "ip", table_name(port), "intercept")
+    chain = f"ip {table_name(port)} intercept"
+    _nft("-f", "-", commands=f"flush chain {chain}\nadd rule {chain} ct state established accept\n")
 
 
 def original_destination(sock: socket.socket) -> tuple[str, int]:

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from emulator.errors import GatewayError
 from emulator.model.profile import StationModel
 from gateway.client import request
 
@@ -35,6 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = Path("/tmp/bed")
 DELAY_NS = 5_000
 RATE_BPS = 100_000_000_000
+CORE = StationModel(100_000, 500_000, None, 4096, "test")
 GATEWAY = StationModel(5_000, None, 100_000_000_000, 4096, "test")
 OVERHEAD_BYTES = 24
 NVME_PORT = 4420
@@ -132,7 +134,7 @@ class Bed:
             finally:
                 _setns(before.fileno(), 0)
 
-    def daemon(self, mode: str, station: StationModel, *options: str, host: str = "g") -> Daemon:
+    def daemon(self, mode: str, station: StationModel, *options: str, host: str = "g", fresh: bool = True) -> Daemon:
         station_file = WORK / f"station-{host}.json"
         station_file.write_text(json.dumps(asdict(station)))
         control = WORK / f"{mode}-{host}.sock"
@@ -142,7 +144,7 @@ class Bed:
             neighbours.write_text(json.dumps({self.ip(name): self.mac(name) for name in self.hosts}))
             arguments += ["--interface", f"{host}0", "--neighbours", str(neighbours)]
         process = self.start(host, sys.executable, "-m", "gateway", *arguments)
-        while not control.exists():
+        while fresh and not control.exists():
             if process.poll() is not None:
                 raise RuntimeError(f"the daemon ended: {process.communicate()[1]}")
             time.sleep(0.001)
@@ -166,6 +168,12 @@ class Daemon:
 
     def stats(self) -> dict:
         return request(self.control, "stats")
+
+    def alive(self) -> bool:
+        """Whether it answers (its socket's file may be one that a dead daemon left)."""
+        with contextlib.suppress(GatewayError):
+            return bool(self.stats())
+        return False
 
     def stop(self) -> dict:
         """End it by the control socket; returns the final figures and how it ended."""
@@ -309,9 +317,407 @@ def mark(text: str) -> None:
         console.write(f"MARK {text}\n")
 
 
+def blast(bed: Bed, count: int, target: str = "b", payload: int = 64) -> tuple[int, list[int], list[int]]:
+    """Send UDP datagrams from a as fast as its line takes them.
+
+    Returns how many were sent, and number and time of arrival of each that came.
+    """
+    with bed.namespace("b"):
+        sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sink.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)
+        sink.bind((bed.ip("b"), 9))
+    with bed.namespace("a"):
+        source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        source.setsockopt(socket.SOL_SOCKET, 32, 1 << 26)
+        source.connect((bed.ip(target), 9))
+    numbers, times = [], []
+
+    def receive() -> None:
+        while True:
+            data = sink.recv(2048)
+            if len(data) < 8:
+                return
+            times.append(now_ns())
+            numbers.append(int.from_bytes(data[:8], "big"))
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    for number in range(count):
+        source.send(number.to_bytes(8, "big") + bytes(payload - 8))
+    time.sleep(2.5)
+    source.send(b"end")
+    time.sleep(2.5)
+    with bed.namespace("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+        last.sendto(b"end", (bed.ip("b"), 9))
+    thread.join()
+    sink.close()
+    source.close()
+    return count, numbers, times
+
+
+def forward_capacity() -> dict:
+    """A station of half a million packets/s with a short queue, offered far more."""
+    station = replace(GATEWAY, packet_rate=500_000, bit_rate_bps=None, queue_packets=100)
+    with Bed() as bed:
+        daemon = bed.daemon("forward", station)
+        sent, numbers, times = blast(bed, 5000)
+        return {"sent": sent, "numbers": numbers, "gaps_ns": [b - a for a, b in zip(times, times[1:])],
+                "arrival_gap_ns": serialization_ns(14 + 28 + 64), "end": daemon.stop()}  # fmt: skip
+
+
+def forward_small_ring() -> dict:
+    """A ring of one block, offered more than it holds."""
+    with Bed() as bed:
+        daemon = bed.daemon("forward", replace(GATEWAY, latency_ns=1_000_000_000), "--ring-bytes", "131072")
+        sent, numbers, _ = blast(bed, 100)
+        return {"sent": sent, "numbers": numbers, "end": daemon.stop()}
+
+
+def forward_stop_while_holding() -> dict:
+    """Stopped by signal and by control socket while frames are held: they still go out."""
+    runs = []
+    for way in ("socket", "signal"):
+        with Bed() as bed:
+            daemon = bed.daemon("forward", replace(GATEWAY, latency_ns=1_000_000_000))
+            with bed.namespace("a"):
+                source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            with bed.namespace("b"):
+                sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                sink.bind((bed.ip("b"), 9))
+            for _ in range(10):
+                source.sendto(bytes(100), (bed.ip("b"), 9))
+            wait_for(lambda: daemon.stats()["held_frames"] == 10)
+            if way == "socket":
+                end = daemon.stop()
+            else:
+                daemon.process.terminate()
+                out, err = daemon.process.communicate(timeout=30)
+                end = {"printed": json.loads(out), "stderr": err, "exit": daemon.process.returncode,
+                       "socket_left": daemon.control.exists()}  # fmt: skip
+            time.sleep(0.01)
+            sink.setblocking(False)
+            came = 0
+            with contextlib.suppress(BlockingIOError):
+                while sink.recv(200):
+                    came += 1
+            runs.append({"way": way, "came": came, "end": end})
+            source.close()
+            sink.close()
+    return {"runs": runs}
+
+
+def wait_for(condition, tries: int = 10_000) -> None:
+    for _ in range(tries):
+        if condition():
+            return
+        time.sleep(0.0001)
+    raise RuntimeError("the condition did not come true")
+
+
+def forward_odd_frames() -> dict:
+    """What is not forwarded, over real interfaces: own address, expired, no neighbour, ARP, VLAN, IPv6, garbage."""
+    with Bed() as bed:
+        daemon = bed.daemon("forward", GATEWAY)
+        before = daemon.stats()["counters"]
+        own = bed.inside("a", "ping", "-c", "2", "-i", "0.01", bed.ip("g"))
+        bed.inside("a", "ping", "-c", "3", "-i", "0.01", "-W", "1", "-t", "1", bed.ip("b"), check=False)
+        call("ip", "-n", "a", "neigh", "replace", "10.0.0.99", "lladdr", bed.mac("g"), "dev", "a0", "nud", "permanent")
+        bed.inside("a", "ping", "-c", "4", "-i", "0.01", "-W", "1", "10.0.0.99", check=False)
+        g, a = (bytes.fromhex(bed.mac(name).replace(":", "")) for name in "ga")
+        with bed.namespace("a"), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+            raw.bind(("a0", 0))
+            for tail in (b"\x81\x00\x00\x05\x08\x00" + bytes(60), b"\x86\xdd" + bytes(60), b"\x08\x00" + bytes(60),
+                         b"\x08\x06" + bytes(28), b"\x08\x00\x45" + bytes(10)):  # fmt: skip
+                raw.send(g + a + tail)
+            raw.send(b"\xff" * 6 + a + b"\x12\x34" + bytes(50))
+        time.sleep(0.1)
+        return {"own_replies": own.count("bytes from"), "before": before, "end": daemon.stop()}
+
+
+def forward_super_packets() -> dict:
+    """Segmentation offload on: super-packets of up to 64 KiB, with pending checksums, arrive intact and are counted."""
+    with Bed(Line(offloads=True)) as bed:
+        daemon = bed.daemon("forward", GATEWAY)
+        thread, _ = serve_sink(bed)
+        sock = connect(bed)
+        data = hashlib.sha256(b"super").digest() * (20_000_000 // 32)
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        answer = read_all(sock)
+        thread.join()
+        sock.close()
+        return {"same": answer == hashlib.sha256(data).digest(), "bytes": len(data), "end": daemon.stop()}
+
+
+def both_on_one_host() -> dict:
+    """Proxy and forwarder side by side: TCP takes the proxy, the rest the forwarder, which never sees the TCP."""
+    with Bed() as bed:
+        forward = bed.daemon("forward", GATEWAY, "--ignore-tcp-ports", "4420,5201")
+        proxy = bed.daemon("proxy", CORE, "--listen", "15001", "--interface", "g0")
+        proxied = tcp_rtts_ns(bed, NVME_PORT, count=3)
+        other = tcp_rtts_ns(bed, 8080, count=3)
+        seen = forward.stats()["counters"]["rx_frames"]
+        pings = ping_rtts_ns(bed, count=3)
+        return {"proxied_ns": proxied, "other_ns": other, "ping_ns": pings, "other_frames": seen,
+                "forward_end": forward.stop(), "end": proxy.stop()}  # fmt: skip
+
+
+# --- proxying
+
+
+def serve_sink(bed: Bed, port: int = NVME_PORT) -> tuple[threading.Thread, dict]:
+    """A server on b that reads a stream to its end, then answers with its hash and ends too."""
+    with bed.namespace("b"):
+        server = socket.create_server((bed.ip("b"), port))
+    seen: dict = {}
+
+    def serve() -> None:
+        sock, peer = server.accept()
+        server.close()
+        seen["peer"] = peer[0]
+        digest = hashlib.sha256()
+        while data := sock.recv(1 << 20):
+            digest.update(data)
+        sock.sendall(digest.digest())
+        sock.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread, seen
+
+
+def connect(bed: Bed, port: int = NVME_PORT) -> socket.socket:
+    with bed.namespace("a"):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.connect((bed.ip("b"), port))
+    return sock
+
+
+def proxy_integrity() -> dict:
+    """100 MB through the proxy, with a half-close: the hash comes back after the client's end of stream."""
+    with Bed() as bed:
+        daemon = bed.daemon("proxy", CORE, "--listen", "15001")
+        thread, seen = serve_sink(bed)
+        sock = connect(bed)
+        digest = hashlib.sha256()
+        begin = now_ns()
+        for number in range(100):
+            block = hashlib.sha256(str(number).encode()).digest() * (1_000_000 // 32)
+            digest.update(block)
+            sock.sendall(block)
+        sock.shutdown(socket.SHUT_WR)
+        answer = read_all(sock)
+        duration = now_ns() - begin
+        thread.join()
+        sock.close()
+        end = daemon.stop()
+        tables = bed.inside("g", "nft", "list", "ruleset")
+        return {"same": answer == digest.digest(), "peer": seen["peer"], "proxy": bed.ip("g"), "bytes": 100 * 31250 * 32,
+                "duration_ns": duration, "rules_left": tables, "end": end}  # fmt: skip
+
+
+def read_all(sock: socket.socket) -> bytes:
+    parts = []
+    while part := sock.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def echo_server(bed: Bed, port: int) -> threading.Thread:
+    with bed.namespace("b"):
+        server = socket.create_server((bed.ip("b"), port))
+
+    def serve() -> None:
+        sock, _ = server.accept()
+        server.close()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while data := sock.recv(1 << 16):
+            sock.sendall(data)
+        sock.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def tcp_rtts_ns(bed: Bed, port: int, count: int = 20, size: int = 72) -> list[int]:
+    thread = echo_server(bed, port)
+    sock = connect(bed, port)
+    rtts = []
+    for _ in range(count):
+        time.sleep(0.01)
+        begin = now_ns()
+        sock.sendall(bytes(size))
+        got = 0
+        while got < size:
+            got += len(sock.recv(size))
+        rtts.append(now_ns() - begin)
+    sock.close()
+    thread.join()
+    return rtts
+
+
+def proxy_rtt() -> dict:
+    """Round trips of small messages through the proxy: one traversal each way."""
+    runs = []
+    for latency_ns in (0, 5_000, 100_000):
+        with Bed() as bed:
+            daemon = bed.daemon("proxy", replace(CORE, latency_ns=latency_ns), "--listen", "15001")
+            rtts = tcp_rtts_ns(bed, NVME_PORT)
+            frame = 14 + 20 + 32 + 72
+            theory = 2 * (4 * (DELAY_NS + serialization_ns(frame)) + max(latency_ns, 2_000))
+            runs.append({"latency_ns": latency_ns, "rtt_ns": rtts, "theory_ns": theory, "end": daemon.stop()})
+    return {"runs": runs}
+
+
+def proxy_throughput() -> dict:
+    """Bulk TCP through the proxy, whose core handles half a million packets a second."""
+    runs = []
+    for rate in (500_000, None):
+        with Bed() as bed:
+            daemon = bed.daemon("proxy", replace(CORE, packet_rate=rate), "--listen", "15001")
+            mark(f"proxy {rate} begins")
+            figures = iperf(bed, "300M")
+            mark("proxy ends")
+            runs.append({"packet_rate": rate, "iperf": figures, "end": daemon.stop()})
+    return {"runs": runs}
+
+
+def proxy_many_connections() -> dict:
+    """Two thousand connections at the same time, each with a message of its own."""
+    count = 2000
+    with Bed() as bed:
+        daemon = bed.daemon("proxy", CORE, "--listen", "15001")
+        with bed.namespace("b"):
+            server = socket.create_server((bed.ip("b"), NVME_PORT), backlog=4096)
+        accepted: list[socket.socket] = []
+
+        def serve() -> None:
+            for _ in range(count):
+                accepted.append(server.accept()[0])
+            for sock in accepted:
+                sock.sendall(read_all(sock)[::-1])
+                sock.close()
+            server.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        clients = [connect(bed) for _ in range(count)]
+        wait_for(lambda: len(accepted) == count)
+        open_connections = daemon.stats()["open_connections"]
+        for number, sock in enumerate(clients):
+            sock.sendall(b"connection %d" % number)
+            sock.shutdown(socket.SHUT_WR)
+        right = sum(read_all(sock) == (b"connection %d" % number)[::-1] for number, sock in enumerate(clients))
+        for sock in clients:
+            sock.close()
+        thread.join()
+        return {"count": count, "open": open_connections, "right": right, "end": daemon.stop()}
+
+
+def outcome(function) -> str:
+    try:
+        return repr(function())
+    except OSError as error:
+        return type(error).__name__
+
+
+def proxy_failures() -> dict:
+    """Resets by either side, a closed port, a direct connection, a receiver that does not read, a killed daemon."""
+    found: dict = {}
+    with Bed() as bed:
+        daemon = bed.daemon("proxy", CORE, "--listen", "15001")
+
+        def pair() -> tuple[socket.socket, socket.socket]:
+            with bed.namespace("b"):
+                server = socket.create_server((bed.ip("b"), NVME_PORT))
+            client = connect(bed)
+            accepted = server.accept()[0]
+            server.close()
+            client.sendall(b"x")
+            accepted.recv(1)
+            return client, accepted
+
+        for name, index in (("client_resets", 0), ("server_resets", 1)):
+            ends = pair()
+            ends[index].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            ends[index].close()
+            found[name] = outcome(lambda: ends[1 - index].recv(1))
+            ends[1 - index].close()
+        sock = connect(bed)
+        found["closed_port"] = outcome(lambda: sock.recv(1))
+        sock.close()
+        with bed.namespace("a"):
+            direct = socket.create_connection((bed.ip("g"), 15001))
+        found["direct"] = outcome(lambda: direct.recv(1))
+        direct.close()
+
+        client, server = pair()
+        client.setblocking(False)
+        pushed = 0
+        while True:
+            try:
+                pushed += client.send(bytes(1 << 20))
+            except BlockingIOError:
+                if not select.select([], [client], [], 0.5)[1]:
+                    break
+        found["pushed"] = pushed
+        found["held"] = daemon.stats()["buffered_bytes"]
+        client.setblocking(True)
+        client.shutdown(socket.SHUT_WR)
+        found["came"] = len(read_all(server))
+        server.sendall(b"late")
+        server.close()
+        found["answer"] = read_all(client).decode()
+        client.close()
+
+        found["before_kill"] = daemon.stats()
+        daemon.process.kill()
+        daemon.process.wait()
+        found["rules_after_kill"] = bed.inside("g", "nft", "list", "ruleset").count("redirect")
+        again = bed.daemon("proxy", CORE, "--listen", "15001", fresh=False)
+        wait_for(lambda: again.alive())
+        found["rules_after_restart"] = bed.inside("g", "nft", "list", "ruleset").count("redirect")
+        client, server = pair()
+        server.sendall(b"again")
+        found["again"] = client.recv(5).decode()
+
+        client.sendall(bytes(1000))
+        drained = request(again.control, "drain")
+        found["drained"] = [drained["draining"], drained["open_connections"]]
+        found["rules_while_draining"] = bed.inside("g", "nft", "list", "ruleset").count("redirect")
+        found["end"] = again.stop()
+        found["cut_client"] = outcome(lambda: client.recv(1))
+        found["rules_left"] = bed.inside("g", "nft", "list", "ruleset")
+        client.close()
+        server.close()
+    return found
+
+
 EXPERIMENTS = {
     function.__name__: function
-    for function in (forward_rtt, forward_throughput, kernel_throughput, direct_throughput)
+    for function in (
+        forward_rtt,
+        forward_throughput,
+        kernel_throughput,
+        direct_throughput,
+        proxy_integrity,
+        proxy_rtt,
+        proxy_throughput,
+        proxy_many_connections,
+        proxy_failures,
+        both_on_one_host,
+        forward_capacity,
+        forward_small_ring,
+        forward_stop_while_holding,
+        forward_odd_frames,
+        forward_super_packets,
+    )
 }
 
 
