@@ -1,0 +1,1 @@
+"""The tests; a package, so that no installed distribution that carries a `tests` package hides it."""

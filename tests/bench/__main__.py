@@ -1,0 +1,38 @@
+"""``python -m tests.bench [--rounds N] [NAME …]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from emulator.errors import EmulatorError
+from tests.bench import chain_vs_ns3
+from tests.bench.table import Row
+
+BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {"chain": chain_vs_ns3.measure}
+
+
+def main() -> int:
+    """Run the named benchmarks, or all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Speed as ratios within one run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default: 3)")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown or arguments.rounds < 1:
+        parser.error(f"unknown benchmark {unknown[0]!r}" if unknown else "--rounds is at least 1")
+    try:
+        for name in arguments.names or BENCHMARKS:
+            sys.stdout.write(f"{name}\n")
+            for row in BENCHMARKS[name](arguments.rounds):
+                sys.stdout.write(f"  {row}\n")
+                sys.stdout.flush()
+    except EmulatorError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
