@@ -37,12 +37,14 @@ class Step:
     Attributes:
         node: Its name.
         what: ``sends``, ``switches``, ``forwards``, ``terminates``, ``receives``, ``drops``.
+        frame: The packet as it left the node, or ended there.
         in_port, out_port: Switch ports, only of switches.
         rules: The rules that matched, only of switches.
     """
 
     node: str
     what: str
+    frame: Frame
     in_port: int | None = None
     out_port: int | None = None
     rules: tuple[FlowRule, ...] = ()
@@ -193,7 +195,7 @@ class Tracer:
 
     def leg(self, sender: str, frame: Frame) -> Leg:
         """Follow one packet from the host that sends it until a host keeps it or it is lost."""
-        steps = [Step(sender, "sends")]
+        steps = [Step(sender, "sends", frame)]
         node, port = self._leave(sender)
         seen: set[tuple[str, int, Frame]] = set()
 
@@ -209,22 +211,24 @@ class Tracer:
                 verdict = self.switches[here.dpid or 0].process(frame, port)
                 frame = verdict.frame
                 what = "drops" if verdict.output is None else "switches"
-                steps.append(Step(node, what, port, verdict.output, verdict.matched))
+                steps.append(Step(node, what, frame, port, verdict.output, verdict.matched))
                 if verdict.output is None:
                     last = verdict.matched[-1] if verdict.matched else None
                     return ended(Outcome.DROPPED, f"{node} drops it ({last or 'no rule matches'})")
                 node, port = self._peers.get((node, verdict.output), (None, 0))
                 continue
             what = self._host(here, frame)
-            steps.append(Step(node, what))
-            if what == "drops":
-                return ended(Outcome.DROPPED, f"{node} is not addressed and does not forward it")
             if what != "forwards":
-                return ended(Outcome.DELIVERED)
+                steps.append(Step(node, what, frame))
+                if what != "drops":
+                    return ended(Outcome.DELIVERED)
+                return ended(Outcome.DROPPED, f"{node} is not addressed and does not forward it")
             if frame.ttl <= 1:
+                steps.append(Step(node, "drops", frame))
                 return ended(Outcome.LOOPED, f"the packet's time to live ends at {node}")
             target = self._addresses[frame.ipv4_dst or ""]
             frame = replace(frame, eth_src=here.mac or "", eth_dst=target.mac or "", ttl=frame.ttl - 1)
+            steps.append(Step(node, what, frame))
             node, port = self._leave(here.name)
         return ended(Outcome.DROPPED, f"nothing is attached behind {steps[-1].node}")
 

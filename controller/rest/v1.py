@@ -145,7 +145,12 @@ class V1:
         return {"outcome": leg.outcome.value, "reason": leg.reason, "hops": [self._hop(step) for step in leg.steps]}
 
     def _hop(self, step: Step) -> dict[str, Any]:
-        hop: dict[str, Any] = {"node": step.node, "role": self._fabric.by_name[step.node].role.value, "what": step.what}
+        hop: dict[str, Any] = {
+            "node": step.node,
+            "role": self._fabric.by_name[step.node].role.value,
+            "what": step.what,
+            "eth_dst": step.frame.eth_dst,
+        }
         if step.in_port is not None:
             hop |= {
                 "in_port": step.in_port,

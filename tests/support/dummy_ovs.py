@@ -6,11 +6,14 @@ with ``ovs-appctl``; that is an oracle for the project's own model of a switch, 
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shutil
+import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,7 +36,7 @@ class DummyOvs:
     """Running daemons."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.environment = {**os.environ, "PATH": _PATH, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
 
     def tool(self, *argv: str, check: bool = True) -> str:
@@ -47,12 +50,23 @@ class DummyOvs:
 
     def vsctl(self, *words: str) -> str:
         """Run ``ovs-vsctl``."""
-        database = f"--db=unix:{self._folder}/db.sock"
+        database = f"--db=unix:{self.folder}/db.sock"
         return self.tool("ovs-vsctl", database, "--retry", f"--timeout={_TIMEOUT_S}", *words)
 
-    def appctl(self, *words: str) -> str:
-        """Ask the switch daemon."""
-        return self.tool("ovs-appctl", "-t", str(self._folder / "vswitchd.ctl"), *words)
+    def appctl(self, method: str, *words: str) -> str:
+        """Ask the switch daemon, as ``ovs-appctl`` does (JSON-RPC), but without starting a program each time."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(_TIMEOUT_S)
+            sock.connect(str(self.folder / "vswitchd.ctl"))
+            sock.sendall(json.dumps({"id": 0, "method": method, "params": words}).encode())
+            received = b""
+            while True:
+                received += sock.recv(1 << 20)
+                with contextlib.suppress(ValueError):
+                    answer = json.loads(received)
+                    break
+        assert answer["error"] is None, answer["error"]
+        return str(answer["result"])
 
     def build(self, fabric: Fabric, controller: str, skip: frozenset[str] = frozenset()) -> None:
         """Make all switches of a fabric, in one transaction."""
@@ -89,32 +103,38 @@ class DummyOvs:
         Returns:
             Name of the host that gets it (None: nobody), and the Ethernet destination that it has then.
         """
-        link = fabric.links_of(host)[0]
-        bridge, port = (link.b, link.b_port) if link.a == host else (link.a, link.a_port)
+        bridge, port, _ = _far_end(fabric, host)
         text = self.appctl("ofproto/trace", bridge, f"in_port={port},{flow}")
-        # The datapath actions name the port by the datapath's number, which dpctl translates.
-        final = re.search(r"^Final flow: (?P<flow>.*)$", text, re.MULTILINE)
-        actions = re.search(r"^Datapath actions: (?P<actions>.*)$", text, re.MULTILINE)
-        assert actions, text
-        outputs = re.findall(r"(?:^|,)(\d+)(?=,|$)", actions["actions"])
+        found = re.search(r"^Datapath actions: (?P<actions>.*)$", text, re.MULTILINE)
+        assert found, text
+        actions = found["actions"]
+        outputs = re.findall(r"(?:^|,)(\d+)(?=,|$)", re.sub(r"\([^()]*(\([^()]*\))*[^()]*\)", "", actions))
         assert len(outputs) <= 1, text
+        addressed = re.search(r"dl_dst=([0-9a-f:]{17})", flow)
+        rewritten = re.findall(r"dst=([0-9a-f:]{17})", actions)
+        assert addressed, flow
+        eth_dst = rewritten[-1] if rewritten else addressed[1]
         if not outputs:
-            return None, text
-        interface = self._interfaces()[int(outputs[0])]
-        rewritten = re.search(r"set\(eth\((?:src=[^,)]*,)?dst=([0-9a-f:]{17})", actions["actions"])
-        sent_to = re.search(r"dl_dst=([0-9a-f:]{17})", flow)
-        assert sent_to, flow
-        assert final, text
-        peer = next(
-            link.b if link.a_interface == interface else link.a
-            for link in fabric.links
-            if interface in (link.a_interface, link.b_interface)
-        )
-        return peer, rewritten[1] if rewritten else sent_to[1]
+            return None, eth_dst
+        interface = self.interfaces()[int(outputs[0])]
+        return next(node.name for node in fabric.hosts if _far_end(fabric, node.name)[2] == interface), eth_dst
 
-    def _interfaces(self) -> dict[int, str]:
+    def interfaces(self) -> dict[int, str]:
+        """Names of the datapath's ports by number."""
         shown = self.appctl("dpif/show")
         return {int(number): name for name, number in re.findall(r"^\s+(\S+) \d+/(\d+):", shown, re.MULTILINE)}
+
+    def send(self, fabric: Fabric, host: str, packet: bytes) -> None:
+        """Let a packet come in from a host."""
+        self.appctl("netdev-dummy/receive", _far_end(fabric, host)[2], packet.hex())
+
+
+def _far_end(fabric: Fabric, host: str) -> tuple[str, int, str]:
+    """The switch, port and interface where a host is attached."""
+    link = fabric.links_of(host)[0]
+    if link.a == host:
+        return link.b, link.b_port, link.b_interface
+    return link.a, link.a_port, link.a_interface
 
 
 @contextmanager
@@ -124,28 +144,19 @@ def dummy_ovs(folder: Path) -> Iterator[DummyOvs]:
     database = folder / "conf.db"
     ovs.tool("ovsdb-tool", "create", str(database), str(SCHEMA))
     with ExitStack() as stack:
-        _daemon(
-            stack,
-            ovs.environment,
-            ["ovsdb-server", str(database), f"--remote=punix:{folder}/db.sock", f"--unixctl={folder}/db.ctl"],
-            folder / "ovsdb.log",
-        )
+        remote = f"--remote=punix:{folder}/db.sock"
+        _daemon(stack, ovs, "ovsdb-server", str(database), remote, f"--unixctl={folder}/db.ctl")
         ovs.vsctl("--no-wait", "init")
-        _daemon(
-            stack,
-            ovs.environment,
-            ["ovs-vswitchd", f"unix:{folder}/db.sock", "--enable-dummy", "--disable-system"]
-            + [f"--unixctl={folder}/vswitchd.ctl"],
-            folder / "vswitchd.log",
-        )
+        dummy = ("--enable-dummy", "--disable-system", f"--unixctl={folder}/vswitchd.ctl")
+        _daemon(stack, ovs, "ovs-vswitchd", f"unix:{folder}/db.sock", *dummy)
         # A transaction that the switch daemon must take part in returns when it runs.
         ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=10000")
         yield ovs
 
 
-def _daemon(stack: ExitStack, environment: Mapping[str, str], argv: list[str], log: Path) -> None:
-    file = stack.enter_context(log.open("w"))
-    process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+def _daemon(stack: ExitStack, ovs: DummyOvs, *argv: str) -> None:
+    file = stack.enter_context((ovs.folder / f"{argv[0]}.log").open("w"))
+    process = subprocess.Popen(argv, env=ovs.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
     def end() -> None:
         process.terminate()
