@@ -1,0 +1,1 @@
+"""Builds the virtual-time kernel; standard library only, see ../build.py."""
