@@ -200,7 +200,9 @@ class Network:
         Raises:
             EmulatorError: The first thing that could not be removed; the rest is removed all the same.
         """
-        self.__dict__.pop("mininet", None)
+        shown = self.__dict__.pop("mininet", None)
+        if shown is not None:
+            shown.stop()
         self._undo.close()
 
     def _stop_after(self, error: BaseException) -> None:

@@ -1,0 +1,154 @@
+"""Mininet nodes without a process: the shell starts when the first command is given to it.
+
+Method names follow Mininet, whose classes these stand in for.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from emulator.network import interfaces
+from emulator.network.host import EmulatedHost, end_programs
+from emulator.network.mininet_import import Host, Switch
+from emulator.network.namespace import Namespace
+from emulator.network.netlink import NetlinkSocket
+from emulator.network.wiring import LOOPBACK_INDEX
+
+
+class LazyShell:
+    """Mixed into a Mininet `Node`: starts the node's shell on demand, in the node's namespace.
+
+    Mininet's own way, ``mnexec -n``, makes namespace and shell in one and mounts a fresh ``/sys``; here the shell joins
+    a namespace that is there already, and the mounts stay as they are.
+    """
+
+    shell: Any
+    inNamespace: bool  # noqa: N815
+    _shell_wanted = False
+    _pid: int | None = None
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Put the calling thread where the node's programs run."""
+        return nullcontext()
+
+    @property
+    def pid(self) -> int | None:
+        """Process number of the shell; Mininet's own helpers use it to find the namespace, so it starts the shell."""
+        self.need_shell()
+        return self._pid
+
+    @pid.setter
+    def pid(self, value: int | None) -> None:
+        self._pid = value
+
+    def need_shell(self) -> None:
+        """Start the shell if it is not running."""
+        if self.shell is None and not self._shell_wanted:
+            self._shell_wanted = True
+            self.startShell()
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
+        """Start the shell, unless this is the constructor's call."""
+        if not self._shell_wanted:
+            return
+        # A namespace of its own would be made for the shell if this were set.
+        own, self.inNamespace = self.inNamespace, False
+        try:
+            with self.entered():
+                super().startShell(mnopts)  # type: ignore[misc]
+        finally:
+            self.inNamespace = own
+
+    def sendCmd(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+        """Give the shell a command."""
+        self.need_shell()
+        return super().sendCmd(*args, **kwargs)  # type: ignore[misc]
+
+    def cmd(self, *args: Any, **kwargs: Any) -> Any:
+        """Give the shell a command and return what it prints."""
+        self.need_shell()
+        return super().cmd(*args, **kwargs)  # type: ignore[misc]
+
+    def popen(self, *args: Any, **kwargs: Any) -> Any:
+        """Start a program beside the shell, without needing one."""
+        kwargs.setdefault("mncmd", [])
+        kwargs.setdefault("start_new_session", True)
+        with self.entered():
+            return super().popen(*args, **kwargs)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        interfaces_text = ",".join(f"{one.name}:{one.IP()}" for one in self.intfList())  # type: ignore[attr-defined]
+        pid = self._pid if self.shell else None
+        return f"<{type(self).__name__} {self.name}: {interfaces_text} pid={pid}> "  # type: ignore[attr-defined]
+
+
+class LazyHost(LazyShell, Host):  # type: ignore[misc]
+    """A Mininet host that is a network namespace, without a process until a command is given to it.
+
+    Args:
+        name: Of the host.
+        host: The host of a built network that it shows; None: make a namespace of its own.
+    """
+
+    def __init__(self, name: str, host: EmulatedHost | None = None, **params: Any) -> None:
+        self._own = host is None
+        if host is None:
+            namespace = Namespace.create(name, {"net.ipv6.conf.all.disable_ipv6": "1"})
+            host = EmulatedHost(name, "", (), namespace)
+        self.emulated = host
+        super().__init__(name, **{**params, "inNamespace": True})
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Put the calling thread into the host's namespace."""
+        return self.emulated.namespace()
+
+    def config(
+        self,
+        mac: str | None = None,
+        ip: str | None = None,
+        defaultRoute: str | None = None,  # noqa: N803
+        lo: str = "up",
+        **_: Any,
+    ) -> dict[str, Any]:
+        """Configure addresses without a shell; a default route needs one."""
+        if lo == "up":
+            with self.entered(), NetlinkSocket() as kernel:
+                kernel.execute([interfaces.set_up(LOOPBACK_INDEX, self.name)])
+        results: dict[str, Any] = {}
+        self.setParam(results, "setMAC", mac=mac)
+        self.setParam(results, "setIP", ip=ip)
+        self.setParam(results, "setDefaultRoute", defaultRoute=defaultRoute)
+        return results
+
+    def terminate(self) -> None:
+        """End the shell and whatever else runs in the host."""
+        super().terminate()
+        if self._own and self.emulated.network_namespace.fd >= 0:
+            end_programs([self.emulated])
+            self.emulated.network_namespace.close()
+
+
+class LazySwitch(LazyShell, Switch):  # type: ignore[misc]
+    """A switch of a built network as a Mininet node; starting and stopping it is the network's business."""
+
+    def __init__(self, name: str, dpid: int, environment: dict[str, str], **params: Any) -> None:
+        self._environment = environment
+        super().__init__(name, dpid=f"{dpid:016x}", **{**params, "inNamespace": False})
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
+        """Start the shell with the switch's tools pointed at its daemons."""
+        super().startShell(mnopts)
+        if self.shell is not None:
+            words = " ".join(f"{key}='{value}'" for key, value in self._environment.items())
+            self.cmd(f"export {words}")
+
+    def dpctl(self, *args: str) -> Any:
+        """Run ``ovs-ofctl`` on this switch."""
+        return self.cmd("ovs-ofctl", "-O", "OpenFlow13", args[0], self.name, *args[1:])
+
+    def start(self, controllers: Any) -> None:
+        """Nothing: it is running."""
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803
+        """Nothing: it stops with its network."""

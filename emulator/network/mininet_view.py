@@ -1,0 +1,56 @@
+"""A built network as a Mininet object: the habits ``net.get('h0').cmd('…')``, ``pingAll()`` and the CLI work on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulator.network.lazy_node import LazyHost, LazySwitch
+from emulator.network.mininet_import import CLI, Mininet
+from emulator.network.netlink_intf import ShownLink
+
+if TYPE_CHECKING:
+    from emulator.network.build import Network
+
+
+class FabricMininet(Mininet):  # type: ignore[misc]
+    """Mininet's view of a `Network` that is running.
+
+    Args:
+        network: The network; it does the building and the stopping.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        super().__init__(topo=None, build=False, controller=None)
+        for node in network.fabric.hosts:
+            host = LazyHost(node.name, network.host(node.name), ip=str(node.ip) if node.ip else None, mac=node.mac)
+            self.hosts.append(host)
+            self.nameToNode[node.name] = host
+        for node in network.fabric.switches:
+            switch = LazySwitch(node.name, node.dpid or 0, network.switches.environment)
+            self.switches.append(switch)
+            self.nameToNode[node.name] = switch
+        for link, ports in zip(network.fabric.links, network.links, strict=True):
+            self.links.append(ShownLink(self.nameToNode[link.a], self.nameToNode[link.b], ports))
+        for node in network.fabric.hosts:
+            first = self.nameToNode[node.name].defaultIntf() if node.ip else None
+            if first is not None and node.ip is not None:
+                first.ip, first.prefixLen = str(node.ip.ip), str(node.ip.network.prefixlen)
+        self.built = True
+
+    @classmethod
+    def init(cls) -> None:
+        """Not Mininet's: it would rewrite sysctls of the whole machine."""
+        cls.inited = True
+
+    def start(self) -> None:
+        """Nothing: it is running."""
+
+    def stop(self) -> None:
+        """End the shells; the network itself is stopped by its owner."""
+        for node in (*self.hosts, *self.switches):
+            node.terminate()
+
+    def command_line(self, **options: Any) -> None:
+        """Mininet's command line, until the user leaves it."""
+        CLI(self, **options)
