@@ -1,4 +1,4 @@
-"""What must hold for every fabric, design, pair of hosts and protocol: packets arrive by the nodes they should visit."""
+"""What must hold for every fabric, design, pair of hosts and protocol: packets arrive, by the nodes of the design."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from controller.routing import Routes
 from controller.spread import assign
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric, Role
-from tests.support.controller_fabrics import fabrics, services_of
+from tests.support.controller_fabrics import services_of
+from tests.support.controller_strategies import fabrics
 
 PORTS = (4420, 2049)
 PROTOCOLS = [("icmp", 0), ("udp", 0), ("tcp", 4420), ("tcp", 2049), ("tcp", 22)]
