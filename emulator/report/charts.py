@@ -11,7 +11,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from emulator.results.manifest import CellInfo
 
@@ -81,13 +83,26 @@ def styled() -> Iterator[None]:
         yield
 
 
-def grid(count: int, *, columns: int = 3, width: float = 9.6, height: float = 2.6) -> tuple[Figure, list[Axes]]:
+def grid(count: int, *, columns: int = 3, width: float = 11.6, height: float = 2.6) -> tuple[Figure, list[Axes]]:
     """A figure with *count* panels in rows of at most *columns*; *height* is that of a row, in inches."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     axes = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
     return figure, axes
+
+
+def plain_log_axis(axis: Axis, *, as_percent: bool = False) -> None:
+    """Label a logarithmic axis with plain numbers: the decades, and 2 and 5 between them where there are few."""
+
+    def text(value: float, _position: int) -> str:
+        return f"{value * 100:g} %" if as_percent else f"{value:g}"
+
+    low, high = sorted(axis.get_view_interval())
+    few = low > 0 and high / low < 200
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if few and not as_percent else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def svg_of(figure: Figure) -> bytes:

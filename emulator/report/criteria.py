@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from emulator.report.evidence import CellEvidence, Evidence
-from emulator.report.figures import percent, significant, with_unit
+from emulator.report.figures import percent, ratio, with_unit
 from emulator.report.judgement import Criterion, Figure, Finding, rounded
 from emulator.results.records import Kind, Record
 
@@ -35,7 +35,7 @@ def _look(cell: CellEvidence | None, workload: str, metric: str) -> Record | Non
 
 
 def _gain(worse: Record | None, better: Record | None) -> str:
-    return f"{significant(worse.value / better.value)}×" if worse and better and better.value else ""
+    return ratio(worse.value, better.value) if worse and better else ""
 
 
 # G01 ----------------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def _traversal(evidence: Evidence, design: str, met: Callable[[float], bool]) ->
         for name, value in values.items()
     }
     value, before, after = values[design], values["conventional"], values["gateway"]
-    gain = f"{significant(before / after)}×" if before and after and after > 0 else ""
+    gain = ratio(before, after) if before is not None and after is not None else ""
     return Finding(None if value is None else met(value), figures["conventional"], figures["gateway"], gain)
 
 

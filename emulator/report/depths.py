@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from emulator.report.charts import Chart, cell_style, grid, legend_below, styled, svg_of
+from emulator.report.charts import Chart, cell_style, grid, legend_below, plain_log_axis, styled, svg_of
 from emulator.report.figures import scale_of, with_unit
 from emulator.results.manifest import CellInfo
 from emulator.results.reader import Results
@@ -74,5 +74,6 @@ def _panel(panel: Axes, metric: str, points: Sequence[_Point], infos: Sequence[C
     panel.minorticks_off()
     if min(point.value for point in points) > 0:
         panel.set_yscale("log")
+        plain_log_axis(panel.yaxis)
     panel.set_xlabel("queue depth")
     panel.set_ylabel(unit)

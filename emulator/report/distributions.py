@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from emulator.report.charts import Chart, cell_style, grid, legend_below, styled, svg_of
+from emulator.report.charts import Chart, cell_style, grid, legend_below, plain_log_axis, styled, svg_of
 from emulator.report.figures import scale_of, with_unit
 from emulator.results.reader import CellResults
 from emulator.results.side import Measured
@@ -75,7 +75,9 @@ def _panel(
         panel.step([*x, x[-1]], [*y, y[-1] / 2], where="pre", label=cell.info.variant, **cell_style(cell.info, infos))
     panel.set_title(metric)
     panel.set_yscale("log")
+    plain_log_axis(panel.yaxis, as_percent=True)
     if min(smallest) > 0 and max(largest) > 4 * min(smallest):
         panel.set_xscale("log")
+        plain_log_axis(panel.xaxis)
     panel.set_xlabel(unit)
-    panel.set_ylabel("share that takes longer")
+    panel.set_ylabel("at least this long")

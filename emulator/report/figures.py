@@ -14,6 +14,7 @@ _SCALES: dict[str, Sequence[tuple[float, str]]] = {
 }
 
 _DIGITS = 4
+_MINUTE_NS, _MINUTES_FROM_NS = 60e9, 600e9
 _THIN_SPACE = "\u202f"
 
 
@@ -42,8 +43,18 @@ def with_unit(value: float, unit: str) -> str:
     scales = _SCALES.get(unit)
     if scales is None:
         return f"{significant(value)} {unit}"
+    if unit == "ns" and abs(value) >= _MINUTES_FROM_NS:
+        return f"{significant(value / _MINUTE_NS)} min"
     factor, name = next((scale for scale in scales if abs(value) >= scale[0]), scales[-1])
     return f"{significant(value / factor if factor != 1 else value)} {name}"
+
+
+def ratio(numerator: float, denominator: float) -> str:
+    """How many times larger one value is than the other: ``12.3×``; empty if that cannot be said."""
+    if denominator <= 0 or numerator < 0:
+        return ""
+    times = numerator / denominator
+    return f"{times:.2f}×" if times < 10 else f"{times:.1f}×" if times < 100 else f"{grouped(round(times))}×"
 
 
 def percent(share: float) -> str:
@@ -53,9 +64,11 @@ def percent(share: float) -> str:
 
 def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
     """Factor and unit for an axis that shows all the values: divide by the factor."""
-    largest = max((abs(value) for value in values), default=0.0)
+    sizes = [abs(value) for value in values if value]
+    # The middle on a logarithmic scale, so that neither end gets too many digits.
+    middle = (min(sizes) * max(sizes)) ** 0.5 if sizes else 0.0
     scales = _SCALES.get(unit, ((1.0, "" if unit == "1" else unit),))
-    return next((scale for scale in scales if largest >= scale[0]), scales[-1])
+    return next((scale for scale in scales if middle >= scale[0]), scales[-1])
 
 
 def figure(record: Record) -> str:

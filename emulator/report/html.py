@@ -22,7 +22,7 @@ from emulator.results.folder import REPORT_FILE, write_text
 from emulator.results.reader import CellResults, Results
 from emulator.results.records import Kind
 
-MOST_PICTURES = 12
+MOST_PICTURES = 6
 
 
 @dataclass(frozen=True)

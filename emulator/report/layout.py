@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator.model.fabric import Fabric, Node
 
-HOST_GAP, HOST_HEIGHT, TIER_GAP = 80.0, 54.0, 124.0
-LEAF_GAP, ZONE_GAP, MARGIN = 26.0, 70.0, 24.0
+HOST_GAP, HOST_HEIGHT, TIER_GAP = 90.0, 54.0, 124.0
+LEAF_GAP, ZONE_GAP, MARGIN = 34.0, 70.0, 24.0
 ZONE_TITLE = 26.0
 MOST_LABELLED_HOSTS = 48
 SMALL_GAP = 14.0
@@ -86,27 +87,31 @@ def _place_zone(
     x = left
     owners = [node.name for node in nodes if node.is_switch and node.name in home.values()]
     lonely = [node.name for node in nodes if not node.is_switch and node.name not in home]
+    tiers = {node.tier for node in nodes if node.name in owners}
+    between = sum(node.is_switch and node.tier in tiers and node.name not in owners for node in nodes)
+    leaf_gap = LEAF_GAP + between * HOST_GAP / max(1, len(owners) - 1)
     for owner in owners:
         group = [node.name for node in nodes if home.get(node.name) == owner]
         width = max(len(group), 1) * gap
         for position, name in enumerate(group):
             places[name] = (x + (position + 0.5) * gap, 0.0)
         places[owner] = (x + width / 2, 0.0)
-        x += width + LEAF_GAP
+        x += width + leaf_gap
     for name in lonely:
         places[name] = (x + gap / 2, 0.0)
-        x += gap + LEAF_GAP
-    return max(x - LEAF_GAP, left + gap)
+        x += gap + leaf_gap
+    widest = max(Counter(node.tier for node in nodes if node.is_switch).values(), default=1)
+    return max(x - leaf_gap, left + widest * HOST_GAP)
 
 
 def _spread(nodes: Sequence[Node], places: dict[str, tuple[float, float]], left: float, right: float) -> None:
-    """Place switches without hosts evenly over the zone's width, tier by tier; a chain's lie between its ends."""
+    """Place switches without hosts evenly, tier by tier: between those with hosts, as in a chain, else all over."""
     rest = [node for node in nodes if node.name not in places]
     for tier in sorted({node.tier for node in rest}):
         row = [node.name for node in rest if node.tier == tier]
-        taken = sorted(
-            places[node.name][0] for node in nodes if node.is_switch and node.tier == tier and node.name in places
-        )
-        first, last = (taken[0], taken[-1]) if len(taken) > 1 else (left, right)
+        taken = sorted(places[n.name][0] for n in nodes if n.is_switch and n.tier == tier and n.name in places)
+        between = len(taken) > 1
+        first, last = (taken[0], taken[-1]) if between else (left, right)
         for position, name in enumerate(row):
-            places[name] = (first + (last - first) * (position + 1) / (len(row) + 1), 0.0)
+            share = (position + 1) / (len(row) + 1) if between else (position + 0.5) / len(row)
+            places[name] = (first + (last - first) * share, 0.0)

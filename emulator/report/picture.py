@@ -24,7 +24,7 @@ ROLE_COLOURS: Mapping[Role, tuple[str, str]] = {
 
 _LIGHT, _DARK = (203, 210, 217), (11, 61, 110)
 _THIN, _WIDE = 1.2, 9.0
-_BOX_WIDTH = 72.0
+_BOX_WIDTH = 82.0
 
 
 def draw(fabric: Fabric, counters: Counters | None, title: str, scale_bytes: int | None = None) -> str:

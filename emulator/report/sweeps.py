@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from emulator.report.charts import PALETTE, STYLES, Chart, grid, legend_below, styled, svg_of
+from emulator.report.charts import INK, PALETTE, STYLES, Chart, grid, legend_below, plain_log_axis, styled, svg_of
+from emulator.report.comparison import workloads_of
 from emulator.report.figures import scale_of
 from emulator.results.manifest import CellInfo
 from emulator.results.reader import Results
@@ -39,12 +40,23 @@ class _Sweep:
     measured: Mapping[str, Sequence[tuple[int, float]]]
     theory: Mapping[str, Sequence[tuple[int, float]]]
 
+    def differences(self) -> dict[str, list[tuple[int, float]]]:
+        """Measured less theory in per cent of theory, for each series and point that has both."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for series, points in self.measured.items():
+            foretold = dict(self.theory.get(series, ()))
+            both = [(x, (y / foretold[x] - 1) * 100) for x, y in points if foretold.get(x)]
+            if both:
+                found[series] = both
+        return found
+
 
 def sweep_charts(results: Results) -> list[Chart]:
     """One chart for each workload whose figures were taken over a matrix; empty without one."""
     sweeps = _matrix_sweeps(results)
     charts = []
-    for workload in dict.fromkeys(sweep.workload for sweep in sweeps):
+    found = {sweep.workload for sweep in sweeps}
+    for workload in [name for name in workloads_of(results) if name in found]:
         charts.append(_chart(workload, [sweep for sweep in sweeps if sweep.workload == workload][:_MOST_PANELS]))
     return charts
 
@@ -107,14 +119,17 @@ def _worth_drawing(results: Results) -> list[tuple[str, str]]:
 
 def _chart(workload: str, sweeps: Sequence[_Sweep]) -> Chart:
     with styled():
-        figure_, panels = grid(len(sweeps), columns=2, height=3.0)
-        for panel, sweep in zip(panels, sweeps, strict=True):
-            _panel(panel, sweep)
-        legend_below(figure_, panels)
+        compared = [sweep for sweep in sweeps if sweep.differences()]
+        figure_, panels = grid(len(sweeps) + len(compared), columns=2, height=3.0)
+        for sweep in sweeps:
+            _panel(panels.pop(0), sweep)
+            if sweep in compared:
+                _difference_panel(panels.pop(0), sweep)
+        legend_below(figure_, figure_.axes)
         svg = svg_of(figure_)
     metrics = ", ".join(sweep.metric for sweep in sweeps)
     foretold = any(sweep.theory for sweep in sweeps)
-    theory = ", hollow markers on thin lines are theory" if foretold else ""
+    theory = ", hollow markers on thin lines are theory; beside them, how far the two are apart" if foretold else ""
     return Chart(
         title=f"{workload} over {sweeps[0].axis}",
         caption=f"Filled markers are measured{theory}.",
@@ -139,12 +154,29 @@ def _panel(panel: Axes, sweep: _Sweep) -> None:
             linestyle="none" if foretold else STYLES[position // len(PALETTE) % len(STYLES)], label=series,
         )  # fmt: skip
     panel.set_title(sweep.metric)
-    panel.set_xticks(range(len(sweep.ticks)), sweep.ticks)
-    panel.set_xlabel(sweep.axis)
     panel.set_ylabel(unit)
-    panel.margins(x=0.12)
+    _x_axis(panel, sweep)
     smallest, largest = min(everything), max(everything)
     if smallest > 0 and largest > 8 * smallest:
         panel.set_yscale("log")
+        plain_log_axis(panel.yaxis)
     else:
         panel.set_ylim(bottom=0, top=largest / factor * 1.12 or 1)
+
+
+def _difference_panel(panel: Axes, sweep: _Sweep) -> None:
+    order = list(sweep.measured)
+    for series, points in sweep.differences().items():
+        colour = PALETTE[order.index(series) % len(PALETTE)]
+        panel.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=4, linewidth=0.8)
+    panel.axhline(0, color=INK, linewidth=0.8)
+    panel.set_title(f"{sweep.metric}: measured less theory")
+    panel.set_ylabel("% of theory")
+    panel.margins(y=0.25)
+    _x_axis(panel, sweep)
+
+
+def _x_axis(panel: Axes, sweep: _Sweep) -> None:
+    panel.set_xticks(range(len(sweep.ticks)), sweep.ticks)
+    panel.set_xlabel(sweep.axis)
+    panel.margins(x=0.12)
