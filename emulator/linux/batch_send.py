@@ -49,14 +49,12 @@ class TimedSender:
 
     Args:
         target: Address and port.
-        payload_bytes: UDP payload of each packet, at least `SEQUENCE_BYTES`.
+        payload_bytes: UDP payload of each packet; below `SEQUENCE_BYTES` the number is cut short.
         buffer_bytes: Kernel memory that waiting packets may take.
         source_port: Own port, so that hashes over the header fields are the same on every run.
     """
 
     def __init__(self, target: tuple[str, int], payload_bytes: int, buffer_bytes: int, source_port: int) -> None:
-        if payload_bytes < SEQUENCE_BYTES:
-            raise ValueError(f"{payload_bytes} bytes of payload cannot hold a {SEQUENCE_BYTES}-byte number")
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer_bytes)
@@ -74,9 +72,9 @@ class TimedSender:
         self._messages = np.zeros(_MAX_BATCH, dtype=_MESSAGE)
         index = np.arange(_MAX_BATCH, dtype=np.uint64)
         self._vectors["base"][:, 0] = self._numbers.ctypes.data + SEQUENCE_BYTES * index
-        self._vectors["length"][:, 0] = SEQUENCE_BYTES
+        self._vectors["length"][:, 0] = min(payload_bytes, SEQUENCE_BYTES)
         self._vectors["base"][:, 1] = self._padding.ctypes.data
-        self._vectors["length"][:, 1] = payload_bytes - SEQUENCE_BYTES
+        self._vectors["length"][:, 1] = max(0, payload_bytes - SEQUENCE_BYTES)
         self._controls["length"] = _CONTROL.itemsize
         self._controls["level"] = socket.SOL_SOCKET
         self._controls["type"] = _SO_TXTIME

@@ -13,6 +13,7 @@ _INET_DIAG_INFO = 2
 _ESTABLISHED, _LISTEN = 1, 10
 _MESSAGE_BYTES = 72
 """Size of `struct inet_diag_msg`, after which attributes follow."""
+_INODE_OFFSET = 68
 _RTT_OFFSET, _TOTAL_RETRANSMITS_OFFSET, _BYTES_OFFSET = 68, 100, 120
 """Places in `struct tcp_info`: rtt, total_retrans, and bytes_acked followed by bytes_received."""
 
@@ -27,6 +28,7 @@ class Connection:
         bytes_received: Payload that arrived in order here.
         retransmits: Segments that this end sent again.
         rtt_us: Smoothed round-trip time.
+        inode: Of its socket.
     """
 
     local_port: int
@@ -35,6 +37,7 @@ class Connection:
     bytes_received: int
     retransmits: int
     rtt_us: int
+    inode: int
 
 
 class TcpReader:
@@ -72,6 +75,7 @@ class TcpReader:
                     received,
                     struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_OFFSET)[0],
                     struct.unpack_from("=I", info, _RTT_OFFSET)[0],
+                    struct.unpack_from("=I", answer, _INODE_OFFSET)[0],
                 )
             )
         return found

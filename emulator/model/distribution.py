@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -120,7 +121,7 @@ class Distribution:
         Raises:
             ValueError: Fewer than two edges, or not ascending.
         """
-        if len(edges) < 2 or any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
+        if len(edges) < 2 or any(low >= high for low, high in itertools.pairwise(edges)):
             raise ValueError("a histogram needs at least two ascending edges")
         bins = [0] * (len(edges) - 1)
         at = 0

@@ -60,7 +60,8 @@ def command_ns(
     """Unloaded latency of one command, or None where it depends on more than the path.
 
     Args:
-        to_target, to_initiator: Links and stations, each way.
+        to_target: Links and stations on the way there.
+        to_initiator: Links and stations on the way back.
         block_bytes: Data of the command.
         media_ns: Latency of the media.
         write: A write; else a read.

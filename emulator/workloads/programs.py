@@ -82,8 +82,9 @@ class Program:
         require(argv[0], what)
         self.host, self.what = host, what
         self._name = argv[0]
-        self._out: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        self._err: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        # Closed by __exit__, as the program itself is ended there.
+        self._out: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._err: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         try:
             self.process: subprocess.Popen[str] = host.popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, cwd=cwd

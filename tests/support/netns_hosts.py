@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from emulator.errors import CommandError
@@ -56,7 +57,7 @@ class NamespaceHost:
     @contextmanager
     def namespace(self) -> Iterator[None]:
         """Put the calling thread into the namespace."""
-        with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{self.name}") as inside:
+        with Path("/proc/thread-self/ns/net").open() as before, Path(f"/run/netns/{self.name}").open() as inside:
             if _LIBC.setns(inside.fileno(), _CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             try:
@@ -71,6 +72,8 @@ def _shape(host: NamespaceHost, interface: str, spec: LinkSpec) -> None:
         raise NotImplementedError("this small fabric marks nothing")
     if spec.true_packets:
         host.run(["ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off"])
+        # Linux's TCP builds super-packets whatever the interface says, unless they may have only one segment.
+        host.run(["ip", "link", "set", interface, "gso_max_segs", "1"])
     in_flight = spec.delay_ns * spec.rate_bps // 8 // 10**9 // 64 + 10
     loss = spec.loss_ppm * (2**32 - 1) // 1_000_000
     options = struct.pack("=6I", 0, spec.waiting_packets + in_flight, loss, 0, 0, 0)

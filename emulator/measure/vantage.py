@@ -1,0 +1,21 @@
+"""Where to look: interfaces, and the network namespace that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Vantage:
+    """Interfaces of one network namespace.
+
+    Attributes:
+        interfaces: Their names, unique in the fabric.
+        enter: Puts the calling thread into their namespace, for example a host's ``namespace`` method; by default it
+            stays where it is, which is where switches are.
+    """
+
+    interfaces: tuple[str, ...]
+    enter: Callable[[], AbstractContextManager[None]] = nullcontext
