@@ -45,11 +45,14 @@ class FigureRow:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """All figures of one workload."""
+    """Figures of one workload: its title, the variants, and a row for each metric and kind."""
 
-    workload: str
+    title: str
     variants: tuple[str, ...]
     rows: tuple[FigureRow, ...]
+
+
+_PER_FLOW = re.compile(r".*_flow\d+")
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
@@ -101,8 +104,12 @@ def figure_tables(results: Results) -> list[FigureTable]:
         records = [record for record in results.records if record.workload == workload]
         order = {kind: position for position, kind in enumerate(Kind)}
         keys = sorted({(r.metric, r.kind) for r in records}, key=lambda key: (natural(key[0]), order[key[1]]))
-        rows = tuple(_figure_row(records, metric, kind, variants) for metric, kind in keys)
-        tables.append(FigureTable(workload, variants, rows))
+        rows = [_figure_row(records, metric, kind, variants) for metric, kind in keys]
+        # Figures of single flows are many and rarely looked at: they get a table of their own.
+        apart = [row for row in rows if _PER_FLOW.fullmatch(row.metric)]
+        tables.append(FigureTable(workload, variants, tuple(row for row in rows if row not in apart)))
+        if apart:
+            tables.append(FigureTable(f"{workload}, flow by flow", variants, tuple(apart)))
     return tables
 
 

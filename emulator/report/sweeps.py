@@ -15,7 +15,7 @@ from emulator.results.manifest import CellInfo
 from emulator.results.reader import Results
 from emulator.results.records import Kind
 
-_HEADLINES = ("rtt_mean", "goodput", "wait_mean", "jain_index", "utilization", "useful_share", "bandwidth", "duration")
+_HEADLINES = ("rtt_mean", "goodput", "mean_wait", "jain_index", "utilization", "useful_share", "bandwidth", "duration")
 """Metrics worth a plot, in the order in which plots are shown; any other with a theory record beside it follows."""
 
 _LEADING_NUMBER = re.compile(r"\d+(?:\.\d+)?")

@@ -100,7 +100,7 @@ def figure_tables_text(results: Results) -> list[Table]:
     """All figures, a table for each workload; variants are rows where there are more of them than fit."""
     tables = []
     for data in figure_tables(results):
-        table = _table(data.workload)
+        table = _table(data.title)
         table.add_column("metric", overflow="fold")
         table.add_column("kind")
         if len(data.variants) <= 4:

@@ -133,7 +133,33 @@ class Manifest:
         return manifest
 
 
+_STATION = ("latency_ns", "packet_rate", "bit_rate_bps", "queue_packets", "source")
+_MEDIA = ("latency_ns", "rate_bytes_per_s", "source")
+_PROFILE = {"gateway": _STATION, "router": _STATION, "compute": _STATION, "media": _MEDIA}
+"""What a cost model in a manifest has: the parts of `emulator.model.profile.Profile`."""
+
+
+def _check_profile(costs: object, file: str, key: str) -> None:
+    if not isinstance(costs, dict) or not isinstance(costs.get("title"), str):
+        raise ScenarioError("is not a cost model", file=file, key=key)
+    for part, names in _PROFILE.items():
+        model = costs.get(part)
+        if not isinstance(model, dict) or not set(names) <= set(model):
+            raise ScenarioError(f"has no {part!r} with {', '.join(names)}", file=file, key=key)
+        for name in names[:-1]:
+            value = model[name]
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise ScenarioError("is not a number", file=file, key=f"{key}.{part}.{name}")
+        if model["latency_ns"] is None:
+            raise ScenarioError("is not a number", file=file, key=f"{key}.{part}.latency_ns")
+
+
 def _check_types(manifest: Manifest, file: str) -> None:
+    for name, costs in manifest.profiles.items() if isinstance(manifest.profiles, dict) else ():
+        _check_profile(costs, file, f"profiles.{name}")
+    for index, outcome in enumerate(manifest.expectations):
+        if not {"variant", "reason", "passed"} <= set(outcome):
+            raise ScenarioError("has no variant, reason or passed", file=file, key=f"expectations[{index}]")
     for name in ("scenario", "question", "scenario_file", "scenario_text", "engine"):
         if not isinstance(getattr(manifest, name), str):
             raise ScenarioError("is not text", file=file, key=name)
@@ -144,6 +170,8 @@ def _check_types(manifest: Manifest, file: str) -> None:
         for name in ("variant", "design", "profile", "topology"):
             if not isinstance(getattr(cell, name), str):
                 raise ScenarioError("is not text", file=file, key=f"cells[{index}].{name}")
+        if not isinstance(cell.workloads, list) or not all(isinstance(entry, dict) for entry in cell.workloads):
+            raise ScenarioError("is not a list of JSON objects", file=file, key=f"cells[{index}].workloads")
         for name in ("seed", "wall_s", "virtual_ns", "peak_memory_bytes"):
             if isinstance(getattr(cell, name), bool) or not isinstance(getattr(cell, name), (int, float)):
                 raise ScenarioError("is not a number", file=file, key=f"cells[{index}].{name}")
