@@ -28,11 +28,14 @@ class Line:
     Args:
         rate_bps: Line rate in bit/s.
         overhead_bytes: Bytes on the line for each frame besides the frame itself.
+        ahead_frames: Frames that may be handed over ahead of their time: few enough that the queue never overflows
+            because of it.
     """
 
-    def __init__(self, rate_bps: int, overhead_bytes: int) -> None:
+    def __init__(self, rate_bps: int, overhead_bytes: int, ahead_frames: int = BATCH) -> None:
         self.rate_bps = rate_bps
         self.overhead_bytes = overhead_bytes
+        self.ahead_frames = ahead_frames
         self.free_at_ns = 0
 
     def occupy(self, start_ns: int, frame_bytes: int) -> None:
@@ -108,11 +111,14 @@ class Forwarder:
     def depart(self, now_ns: int) -> None:
         """Send every held frame that is due by *now_ns*, and those that the busy line makes wait past their time."""
         held, line = self._held, self._line
+        ahead = line.ahead_frames if line is not None else 0
         batch: list[Frame] = []
         while held:
             due_ns, frame = held[0]
-            if due_ns > now_ns and (line is None or due_ns > line.free_at_ns):
-                break
+            if due_ns > now_ns:
+                if line is None or due_ns > line.free_at_ns or not ahead:
+                    break
+                ahead -= 1
             if len(batch) == BATCH:
                 self._send(batch)
                 batch = []

@@ -15,9 +15,13 @@ from gateway.forward import Forwarder, Line
 from gateway.interface import line_of, own_addresses, refuse_kernel_forwarding
 from gateway.loop import Loop, StopSignals, When
 from gateway.pipeline import ForwardingTable
+from gateway.port import BATCH
 from gateway.ring import RingPort
 from gateway.station import Station
 from gateway.timer import CLOCK_REALTIME, Timer, use_exact_timers
+
+_SHARE_OF_QUEUE = 8
+"""One part in so many of the line's queue may be filled ahead of time."""
 
 
 def held_frames_of(model: StationModel, frame_bytes: int) -> int:
@@ -147,7 +151,10 @@ def run_forward(
     port = RingPort(interface, held_frames_of(model, 9014), ring_bytes, accept)
     try:
         table = ForwardingTable.build(port.mac, own_addresses(), neighbours)
-        line = Line(*known) if batch and (known := line_of(interface)) else None
+        line = None
+        if batch and (known := line_of(interface)):
+            ahead = min(BATCH, known.queue_frames // _SHARE_OF_QUEUE)
+            line = Line(known.rate_bps, known.overhead_bytes, ahead)
         return ForwardDaemon(port, Forwarder(port, table, Station(model), line), control).run()
     finally:
         port.close()

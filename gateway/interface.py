@@ -8,6 +8,7 @@ import json
 import socket
 import struct
 import subprocess
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -22,7 +23,25 @@ ETHTOOL_GTSO = 0x1E
 _IFNAMSIZ = 16
 _ARPHRD_ETHER = 1
 
+_PLAIN_NETEM = frozenset({"limit", "delay", "rate", "ecn", "gap"})
+"""Options of a netem that lets every packet through, in order, after a time that depends on nothing but its length."""
+
 _IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+@dataclass(frozen=True)
+class LineProperties:
+    """A line as its queueing discipline states it.
+
+    Attributes:
+        rate_bps: Rate in bit/s.
+        overhead_bytes: Bytes on the line for each frame besides the frame itself.
+        queue_frames: Frames that it holds, on the way and waiting.
+    """
+
+    rate_bps: int
+    overhead_bytes: int
+    queue_frames: int
 
 
 def _ioctl(sock: socket.socket, request: int, interface: str, payload: bytes = b"") -> bytes:
@@ -64,23 +83,31 @@ def carries_super_packets(sock: socket.socket, interface: str) -> bool:
     return command[1] != 0
 
 
-def line_of(interface: str) -> tuple[int, int] | None:
-    """The line that an interface's queueing discipline emulates.
-
-    Returns:
-        Rate in bit/s and overhead in bytes for each frame, if the root is a netem with a plain rate; else None.
-    """
-    argv = ["tc", "-j", "qdisc", "show", "dev", interface, "root"]
+def parse_line(listing: str) -> LineProperties | None:
+    """Read what ``tc -j qdisc show dev X`` says: a line, if there is one netem with a rate that does nothing random."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        roots = json.loads(done.stdout or "[]")
-    except (OSError, ValueError):
+        [qdisc] = json.loads(listing)
+        options = qdisc["options"]
+        rate = options["rate"]
+        plain = (
+            qdisc["kind"] == "netem"
+            and set(options) <= _PLAIN_NETEM
+            and not options["gap"]
+            and not options.get("delay", {}).get("jitter")
+            and not rate["cellsize"]
+        )
+        return LineProperties(8 * rate["rate"], rate["packetoverhead"], options["limit"]) if plain else None
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    netem = [root["options"] for root in roots if root.get("kind") == "netem" and "options" in root]
-    rate = netem[0].get("rate") if len(netem) == len(roots) == 1 else None
-    if not isinstance(rate, dict) or not rate.get("rate") or rate.get("cellsize"):
+
+
+def line_of(interface: str) -> LineProperties | None:
+    """The line that an interface's queueing discipline emulates; None: none, or not one whose timing is certain."""
+    argv = ["tc", "-j", "qdisc", "show", "dev", interface]
+    try:
+        return parse_line(subprocess.run(argv, capture_output=True, text=True, check=False).stdout)
+    except OSError:
         return None
-    return 8 * int(rate["rate"]), int(rate.get("packetoverhead", 0))
 
 
 def own_addresses() -> frozenset[IPv4Address]:
