@@ -1,1 +1,1 @@
-"""Joins everything: the host side runs cells on an engine, the side inside builds the network and drives the workloads."""
+"""Joins everything: the host side runs cells on an engine, the inner side builds the network and drives workloads."""

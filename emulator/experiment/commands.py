@@ -16,6 +16,8 @@ from emulator.experiment.console import ConsoleObserver
 from emulator.experiment.prepare import PreparedCell, prepare
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
+from emulator.report import examined, judge, print_results, write_report
+from emulator.results import default_folder, read_results
 from emulator.scenario.plan import plan as plan_cell
 from emulator.scenario.plan import render
 from emulator.scenario.predict import needed_flows
@@ -101,8 +103,6 @@ def run_scenario(
     Raises:
         EmulatorError: Something failed.
     """
-    from emulator.results import default_folder
-
     scenario, cells = prepare(path)
     folder = out if out is not None else default_folder(scenario.name)
     with ConsoleObserver(quiet=quiet) as observer:
@@ -126,7 +126,24 @@ def report(folder: Path, *, as_json: bool) -> int:
 
 def show(folder: Path, *, html: bool, as_json: bool) -> None:
     """Print a results folder's figures and verdicts, and write its report."""
-    raise NotImplementedError
+    results = read_results(folder)
+    if html:
+        page = write_report(results)
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "records": [record.as_json() for record in results.records],
+                "verdicts": [verdict.as_json() for verdict in examined(judge(results))],
+                "expectations": [dict(entry) for entry in results.manifest.expectations],
+                "warnings": list(results.manifest.warnings),
+            }
+        )
+        return
+    console = Console()
+    print_results(results, console)
+    if html:
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:

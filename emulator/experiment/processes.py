@@ -1,4 +1,4 @@
-"""Programs of the project that run beside the experiment inside the emulated machine, each with a log and a clean end."""
+"""Programs of the project that run beside the experiment in the emulated machine, each with a log and a clean end."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 
 from controller.designs import Design, Hop, Plan, plan
 from controller.pathtrace import Journey, Leg, Tracer
@@ -62,7 +63,7 @@ class Routes:
     def path(self, source: str, target: str) -> list[LinkSpec]:
         """Properties of the links that a packet from *source* to *target* crosses, in order."""
         nodes = self.route(source, target).there
-        return [self._spec(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+        return [self._spec(a, b) for a, b in pairwise(nodes)]
 
     def stations(self, source: str, target: str, profile: Profile) -> list[StationModel]:
         """The stations that a packet from *source* to *target* crosses, in order."""
