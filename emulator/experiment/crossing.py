@@ -40,9 +40,9 @@ class ComputeCrossings:
         yield
         after = self._client.counters()["roles"]
         # What a switch sends to a compute node enters it; each crossing byte does so once.
-        entered = _difference(before, after, Role.COMPUTE, "tx_bytes")
+        entered = _difference(before, after, Role.COMPUTE, "to_bytes")
         self.crossed_bytes = (self.crossed_bytes or 0) + entered
-        for counter in ("tx_bytes", "rx_bytes"):
+        for counter in ("to_bytes", "from_bytes"):
             self._stored_bytes += _difference(before, after, Role.STORAGE, counter)
 
     def records(self) -> list[Record]:

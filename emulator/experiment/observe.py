@@ -24,9 +24,8 @@ def observing(cell: Cell, fabric: Fabric, network: Network, folder: Path) -> Ite
         if cell.sampling_ns is None:
             yield
             return
-        sampler = stack.enter_context(Sampler(vantages(fabric, network), cell.sampling_ns))
-        yield
-        sampler.stop()
+        with Sampler(vantages(fabric, network), cell.sampling_ns) as sampler:
+            yield
         sampler.save(folder)
         if sampler.interval_ns != cell.sampling_ns:
             _log.info("series are sampled every %d ns, to keep them short", sampler.interval_ns)

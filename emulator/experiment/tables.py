@@ -13,9 +13,9 @@ from emulator.engine.hostcheck import Capability
 def host_table(capabilities: Sequence[Capability]) -> Table:
     """One row a capability: whether it is there, what needs it, and what to do if it is missing."""
     table = Table(title="This machine", title_justify="left")
-    for column in ("capability", "", "needed for", "remedy"):
+    for column in ("capability", "", "needed for", "found, or what to do"):
         table.add_column(column, overflow="fold")
     for one in capabilities:
-        mark = Text("yes", style="green") if one.ok else Text("no", style="bold red")
-        table.add_row(one.name, mark, ", ".join(one.needed_for), "" if one.ok else one.remedy)
+        mark = Text("yes", style="green") if one.present else Text("no", style="bold red")
+        table.add_row(one.name, mark, ", ".join(one.needed_for), one.detail if one.present else one.remedy)
     return table
