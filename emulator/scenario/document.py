@@ -6,15 +6,27 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema, model_validator
 
 from emulator.errors import UnitError
-from emulator.scenario.fields import AsTuple, Index, Size, Text, Time, at_least, refuse, shorten
+from emulator.scenario.fields import (
+    AT_LEAST_ONE,
+    AsText,
+    AsTuple,
+    Index,
+    NotEmpty,
+    Size,
+    Text,
+    Time,
+    at_least,
+    refuse,
+    shorten,
+)
 from emulator.scenario.topology import Strict, Topology
 from emulator.scenario.workload import WorkloadEntry
 from emulator.units import parse_rate, parse_size, parse_time
 
-SCENARIO_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+ScenarioName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$"), AsText]
 
 Design = Literal["shortest-path", "conventional", "gateway"]
 
@@ -131,20 +143,23 @@ def _axes(value: Any) -> dict[str, Any]:
 class Document(Strict):
     """A question to an emulated network: what is built, what its hosts do, and what is varied."""
 
-    scenario: Annotated[Text, StringConstraints(pattern=SCENARIO_NAME)] = Field(
+    scenario: ScenarioName = Field(
         description="Name of the scenario: small letters, digits, - and _; its results go to results/<name>.",
         examples=["line_rate"],
     )
     question: Text = Field(description="The question that it answers, one sentence.")
     seed: Index = Field(default=1, description="Seed of everything random.")
     topology: Topology = Field(description="What is built.")
-    designs: Annotated[tuple[Design, ...], AsTuple, Field(min_length=1)] = Field(
-        default=("shortest-path",), description="How storage traffic is routed; every design is run."
+    designs: Annotated[tuple[Design, ...], AsTuple, NotEmpty] = Field(
+        default=("shortest-path",),
+        description="How storage traffic is routed; every design is run.",
+        json_schema_extra=AT_LEAST_ONE,
     )
-    profiles: Annotated[tuple[Text, ...], AsTuple, Field(min_length=1)] = Field(
+    profiles: Annotated[tuple[Text, ...], AsTuple, NotEmpty] = Field(
         default=("documents",),
         description="Cost models of what processing costs; every profile is run.",
         examples=[["documents", "published"]],
+        json_schema_extra=AT_LEAST_ONE,
     )
     matrix: Annotated[
         dict[str, Any],
@@ -155,8 +170,8 @@ class Document(Strict):
         description="What is varied: every combination is run. A dotted key such as topology.rate or "
         "workloads.<name>.flows has a list of values; any other name has choices that set several dotted keys.",
     )
-    workloads: Annotated[tuple[WorkloadEntry, ...], AsTuple, Field(min_length=1)] = Field(
-        description="What the hosts do, one after the other."
+    workloads: Annotated[tuple[WorkloadEntry, ...], AsTuple, NotEmpty] = Field(
+        description="What the hosts do, one after the other.", json_schema_extra=AT_LEAST_ONE
     )
     limits: LimitsSection = Field(
         default=LimitsSection(), description="When a cell is ended.", json_schema_extra={"default": {}}

@@ -155,6 +155,12 @@ def _text(value: Any) -> Any:
     return value
 
 
+def _not_empty(value: Any) -> Any:
+    if isinstance(value, list) and not value:
+        raise refuse("is empty")
+    return value
+
+
 def _tuple(value: Any) -> Any:
     if not isinstance(value, list):
         raise refuse(f"{shorten(value)} is not a list")
@@ -166,10 +172,16 @@ Count = Annotated[StrictInt, Field(ge=1, le=1_000_000_000), BeforeValidator(_who
 Index = Annotated[StrictInt, Field(ge=0, le=MAX_INTEGER), BeforeValidator(_whole)]
 """A whole number from 0."""
 Flag = Annotated[StrictBool, BeforeValidator(_boolean)]
-Text = Annotated[StrictStr, Field(min_length=1, max_length=2000), BeforeValidator(_text)]
+AsText = BeforeValidator(_text)
+"""Put on text fields: says so in this project's words if something is not text."""
+Text = Annotated[StrictStr, Field(min_length=1, max_length=2000), AsText]
 
 AsTuple = BeforeValidator(_tuple)
 """Put on tuple fields: YAML has lists."""
+NotEmpty = BeforeValidator(_not_empty)
+"""Put on list fields that need an entry. Pydantic's own check also counts entries that are wrong as missing."""
+AT_LEAST_ONE: dict[str, Any] = {"minItems": 1}
+"""The same in the JSON schema."""
 
 
 def _name_list(value: Any) -> Any:
@@ -192,11 +204,7 @@ _ONE_OR_MORE_DEPTHS = {
     "examples": [16, [1, 4, 16, 64]],
 }
 
-Names = Annotated[
-    tuple[Text, ...], BeforeValidator(_name_list), Field(min_length=1), WithJsonSchema(_ONE_OR_MORE_NAMES)
-]
+Names = Annotated[tuple[Text, ...], BeforeValidator(_name_list), NotEmpty, WithJsonSchema(_ONE_OR_MORE_NAMES)]
 """One node or several."""
-Depths = Annotated[
-    tuple[Count, ...], BeforeValidator(_depth_list), Field(min_length=1), WithJsonSchema(_ONE_OR_MORE_DEPTHS)
-]
+Depths = Annotated[tuple[Count, ...], BeforeValidator(_depth_list), NotEmpty, WithJsonSchema(_ONE_OR_MORE_DEPTHS)]
 """One queue depth or several."""

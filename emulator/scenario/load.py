@@ -80,9 +80,8 @@ def _examine(source: Source) -> tuple[Scenario | None, list[ScenarioError]]:
 
 
 def _without_repeats(problems: list[ScenarioError]) -> list[ScenarioError]:
-    """A bad value of one axis shows up in every combination: keep one of each, in the order of the file."""
-    unique = {str(problem): problem for problem in problems}
-    return sorted(unique.values(), key=lambda problem: problem.line or 0)
+    """A bad value of one axis shows up in every combination: keep one of each."""
+    return list({str(problem): problem for problem in problems}.values())
 
 
 def _error(source: Source, path: tuple[str | int, ...], reason: str) -> ScenarioError:

@@ -32,9 +32,13 @@ def hint(word: str, known: Iterable[str]) -> str:
 
 
 def problems_of(error: ValidationError, file: str, lines: Mapping[KeyPath, int]) -> list[ScenarioError]:
-    """Translate every error of a validation, in the order of the file's lines."""
-    found = [_problem(detail, file, lines) for detail in error.errors(include_url=False)]
-    return sorted(found, key=lambda problem: problem.line or 0)
+    """Translate every error of a validation, in the order of the file's lines.
+
+    What is missing comes last: if a key is misspelt, the line with the slip says more than its absence.
+    """
+    details = error.errors(include_url=False)
+    found = [(detail["type"] == "missing", _problem(detail, file, lines)) for detail in details]
+    return [problem for _, problem in sorted(found, key=lambda pair: (pair[0], pair[1].line or 0))]
 
 
 def _problem(detail: ErrorDetails, file: str, lines: Mapping[KeyPath, int]) -> ScenarioError:

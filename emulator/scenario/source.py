@@ -91,11 +91,10 @@ def parse_source(text: str, file: str) -> Source:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
         raise ScenarioError(f"not valid YAML: {error.reason}", file=file, line=line) from None
-    except (yaml.YAMLError, ValueError) as error:
-        # PyYAML's scanner lets some ValueErrors out, for example for \U escapes beyond Unicode.
-        raise ScenarioError(
-            f"not valid YAML: {str(error).splitlines()[0] if str(error) else error!r}", file=file
-        ) from (None)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # PyYAML's scanner lets some errors of Python's own out, for example for \U escapes beyond Unicode.
+        words = str(error).splitlines() or [repr(error)]
+        raise ScenarioError(f"not valid YAML: {words[0]}", file=file) from None
     return Source(file, text, data, MappingProxyType(reader.lines))
 
 

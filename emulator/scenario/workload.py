@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictStr, model_validator
 
 from emulator.model import workload as model
-from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Rate, Size, Text, Time, at_least, refuse
+from emulator.scenario.fields import AsText, Count, Depths, Flag, Load, Names, Rate, Size, Text, Time, at_least, refuse
 from emulator.scenario.topology import Strict
 from emulator.units import format_rate, format_size, format_time
-
-NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,31}$"
 
 Block = Annotated[Size, at_least(512, "512 B")]
 Interval = Annotated[Time, at_least(1_000_000, "1 ms, the least that ping can wait")]
@@ -20,7 +18,7 @@ Duration = Annotated[Time, at_least(1_000, "1 us")]
 Frame = Annotated[Size, at_least(60, "60 B, the least that Ethernet carries")]
 Message = Annotated[Size, at_least(1, "1 B")]
 
-WorkloadName = Annotated[str, Text, Field(pattern=NAME_PATTERN)]
+WorkloadName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"), AsText]
 
 
 def _with_unit(alias: str, default: int, write: Callable[[int], str], description: str) -> Any:
