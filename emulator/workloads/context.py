@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +22,8 @@ from emulator.workloads.storage import Storage
 
 DISTRIBUTION_POINTS = 2000
 """Most distinct values in a distribution file."""
+
+_FIRST_PORT = 41_001
 
 
 def _no_stations(_source: str, _target: str) -> Sequence[StationModel]:
@@ -56,6 +59,7 @@ class Context:
     progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     stations: Callable[[str, str], Sequence[StationModel]] = _no_stations
     _undo: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _ports: Iterator[int] = field(default_factory=lambda: count(_FIRST_PORT), init=False, repr=False)
 
     def host(self, name: str, workload: str) -> HostHandle:
         """Look a host up.
@@ -67,6 +71,10 @@ class Context:
             return self.hosts[name]
         except KeyError:
             raise WorkloadError(f"workload {workload}: there is no host {name!r}") from None
+
+    def fresh_port(self) -> int:
+        """A client port that no flow of this cell has used: a used one stays blocked for a minute (TIME_WAIT)."""
+        return next(self._ports)
 
     @cached_property
     def storage(self) -> Storage:

@@ -29,6 +29,8 @@ _GLOBAL = {
     "disk_util": "0",
     "norandommap": "1",
     "group_reporting": "0",
+    # A volume that is gone must fail; fio would make a file in its place and measure that.
+    "allow_file_create": "0",
     "exec_prerun": "date +%s%N",
     "exec_postrun": "date +%s%N",
 }
@@ -42,11 +44,14 @@ class FioJob:
         name: Unique in its run; letters, digits, ``-`` and ``.``.
         options: fio's options.
         after_all_before: Start only when all jobs before it have ended.
+        pauses: It pauses between I/Os. fio ends a pause in a busy loop, inside of which the latency from preparation to
+            completion would begin; such a job's latency counts from submission instead.
     """
 
     name: str
     options: Mapping[str, str]
     after_all_before: bool = False
+    pauses: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class FioResult:
         start_ns, end_ns: Just before its first and just after its last I/O, CLOCK_REALTIME.
         ios: I/Os done.
         size_bytes: Bytes moved.
-        latency: Of every I/O from submission to completion, in ns.
+        latency: Of every I/O from its preparation (see `FioJob.pauses`) to completion, in ns.
     """
 
     start_ns: int
@@ -138,6 +143,7 @@ def run_fio(host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str) -
         words = program.errors()
     result = folder / "result.json"
     text = result.read_text(encoding="utf-8") if result.exists() else words
+    log_kinds = {job.name: "clat" if job.pauses else "lat" for job in jobs}
     found = {}
     for job in parse_result(text, what, host.name):
         name = str(job["jobname"])
@@ -150,7 +156,7 @@ def run_fio(host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str) -
             _read_time(folder / f"{name}.postrun.txt", what),
             ios,
             sum(int(side.get("io_bytes", 0)) for side in sides),
-            read_latency_log(folder / f"log-{name}_lat.log", what),
+            read_latency_log(folder / f"log-{name}_{log_kinds.get(name)}.log", what),
         )
     missing = [job.name for job in jobs if job.name not in found]
     if missing:

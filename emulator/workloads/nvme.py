@@ -82,7 +82,7 @@ def _jobs(workload: NvmeIo, context: Context) -> list[FioJob]:
         for position, name in enumerate(workload.initiators):
             seed = derive(context.seed, "fio", workload.name, depth, name)
             options = io_options(devices[name], workload.pattern, workload.block_bytes, depth, amount | pause, seed)
-            jobs.append(FioJob(f"qd{depth}-{position}", options, after_all_before=position == 0))
+            jobs.append(FioJob(f"qd{depth}-{position}", options, position == 0, bool(workload.think_ns)))
     return jobs
 
 

@@ -112,7 +112,7 @@ class Program:
     def failure(self, said: str | None = None) -> WorkloadError:
         """The error that tells how it ended; *said* replaces the last line of its own output."""
         code = self.process.poll()
-        end = "is still running" if code is None else f"ended with status {code}"
+        end = "is still running" if code is None else f"ended with status {code}" if code else "failed"
         if code is not None and code < 0:
             end = f"was killed by {signal.Signals(-code).name}"
         words = said or last_words(self.errors() or self.output())

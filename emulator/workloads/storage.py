@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -49,6 +49,12 @@ def _write(path: Path, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _disconnect(controller: Path) -> None:
+    # The kernel removes a controller by itself when its connection is lost.
+    with suppress(FileNotFoundError):
+        _write(controller / "delete_controller", "1")
 
 
 def nqn(target: str, initiator: str) -> str:
@@ -87,7 +93,10 @@ class Storage:
                 self._volumes[key] = self._connect(initiator, target)
             except OSError as error:
                 raise WorkloadError(f"NVMe/TCP: cannot {step}: {error.strerror or error}") from error
-        return self._volumes[key]
+        device = self._volumes[key]
+        if not device.is_block_device():
+            raise WorkloadError(f"NVMe/TCP: {initiator.name} lost the connection to its volume on {target.name}")
+        return device
 
     @staticmethod
     def _check() -> None:
@@ -182,7 +191,7 @@ class Storage:
         if match is None:
             raise WorkloadError(f"NVMe/TCP: the kernel answered {answer.strip()!r} to the connection to {target.name}")
         controller = _CLASS / f"nvme{match[1]}"
-        self._undo.callback(_write, controller / "delete_controller", "1")
+        self._undo.callback(_disconnect, controller)
         return self._wait_device(controller, target)
 
     @staticmethod
@@ -193,7 +202,7 @@ class Storage:
                 for entry in controller.iterdir():
                     if re.fullmatch(r"nvme\d+(c\d+)?n\d+", entry.name):
                         device = Path("/dev") / re.sub(r"c\d+", "", entry.name)
-                        if device.exists():
+                        if device.is_block_device():
                             return device
                 timer.wait(_LOOK_NS)
         raise WorkloadError(f"NVMe/TCP: no volume of {target.name} appeared after the connection was made")

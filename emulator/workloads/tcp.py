@@ -19,7 +19,7 @@ import psutil
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
 from emulator.linux.foreign_socket import set_receive_low_water
-from emulator.linux.tcp_info import TcpReader
+from emulator.linux.tcp_info import Connection, TcpReader
 from emulator.linux.timer import Timer, reset_timer_slack
 from emulator.model import theory
 from emulator.model.workload import TcpBulk
@@ -27,10 +27,10 @@ from emulator.results.records import Record
 from emulator.units import NS_PER_S
 from emulator.workloads.context import Context, Findings
 from emulator.workloads.programs import Program
-from emulator.workloads.tcp_samples import FlowSamples, goodputs_bps, window_ns
+from emulator.workloads.tcp_samples import CONTROL_BYTES, FlowSamples, goodputs_bps, window_ns
 from emulator.workloads.tcp_settings import applied, in_flight_bytes, settings
 
-_SERVER_PORT, _CLIENT_PORT = 5201, 41_001
+_SERVER_PORT = 5201
 _SAMPLES = 200
 _LEAST_SAMPLE_NS = 20_000
 _MOST_SAMPLE_NS = 5_000_000
@@ -53,17 +53,15 @@ class _Flow:
     source: HostHandle
     target: HostHandle
     server: Program
+    client_port: int
     client: Program | None = None
     retransmits: int = 0
     samples: FlowSamples = field(default_factory=FlowSamples)
+    reads_blocks: bool = False
 
     @property
     def server_port(self) -> int:
         return _SERVER_PORT + self.index
-
-    @property
-    def client_port(self) -> int:
-        return _CLIENT_PORT + self.index
 
 
 def iperf_error(text: str) -> str | None:
@@ -109,22 +107,36 @@ def _sample(flows: Sequence[_Flow], readers: _Readers) -> None:
     for sharing in by_host.values():
         connections = readers.of(sharing[0].target).connections()
         now_ns = time.monotonic_ns()
-        found = {(one.local_port, one.remote_port): one for one in connections}
         for flow in sharing:
-            one = found.get((flow.server_port, flow.client_port))
-            if one is None:
-                continue
-            if not flow.samples.times_ns:
-                _read_in_blocks(flow, one.inode)
-            flow.samples.add(now_ns, one.bytes_received)
+            one = _data_connection(flow, connections)
+            if one is not None:
+                flow.samples.add(now_ns, one.bytes_received)
+                if not flow.reads_blocks and _carries_data(flow, one):
+                    flow.reads_blocks = True
+                    _read_in_blocks(flow, one.inode)
+
+
+def _carries_data(flow: _Flow, one: Connection) -> bool:
+    return one.remote_port == flow.client_port or one.bytes_received > CONTROL_BYTES
+
+
+def _data_connection(flow: _Flow, connections: Sequence[Connection]) -> Connection | None:
+    """The flow's data connection at the server: by its own client port, or the busier one behind a proxy."""
+    at_server = [one for one in connections if one.local_port == flow.server_port]
+    data = [one for one in at_server if _carries_data(flow, one)]
+    return max(data, key=lambda one: one.bytes_received, default=None)
 
 
 def _read_in_blocks(flow: _Flow, inode: int) -> None:
     """Wake the server once a block instead of once a packet: a wake-up costs more real time than all else."""
-    process = psutil.Process(flow.server.process.pid)
-    for one in (process, *process.children(recursive=True)):
-        if set_receive_low_water(one.pid, inode, _BLOCK_BYTES):
-            return
+    try:
+        process = psutil.Process(flow.server.process.pid)
+        for one in (process, *process.children(recursive=True)):
+            if set_receive_low_water(one.pid, inode, _BLOCK_BYTES):
+                return
+    except psutil.Error:
+        # Only a saving: the server has just ended, or may not be looked at.
+        return
 
 
 def _note_retransmits(flows: Sequence[_Flow], readers: _Readers) -> None:
@@ -162,8 +174,9 @@ def _check_clients(flows: Sequence[_Flow]) -> bool:
     for flow in flows:
         if flow.client is None or flow.client.running:
             running = True
-        elif flow.client.process.returncode:
-            raise flow.client.failure(iperf_error(flow.client.output()))
+        elif (error := iperf_error(flow.client.output())) is not None or flow.client.process.returncode:
+            # With JSON output iperf3 ends with status 0 whatever happens.
+            raise flow.client.failure(error)
     return running
 
 
@@ -220,7 +233,7 @@ def _setup(workload: TcpBulk, context: Context, undo: ExitStack) -> list[_Flow]:
                 undo.enter_context(applied(host, wanted, workload.name))
         argv = ["iperf3", "--server", "--one-off", "--port", str(_SERVER_PORT + index), "--interval", "0"]
         server = undo.enter_context(Program(target, argv, workload.name))
-        flows.append(_Flow(index, source, target, server))
+        flows.append(_Flow(index, source, target, server, context.fresh_port()))
     return flows
 
 

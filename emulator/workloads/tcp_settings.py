@@ -24,6 +24,7 @@ _MEMORY_FACTOR = 4
 _LEAST_OUTPUT_BYTES = 4 << 20
 _LEAST_START_BYTES = 4 << 20
 """Receive buffer at the start: room for the blocks in which the server reads, beside the window."""
+_MOST_START_BYTES = LEAST_BUFFER_BYTES
 _SEND_START_BYTES = 1 << 20
 
 
@@ -38,7 +39,7 @@ def in_flight_bytes(path: Sequence[LinkSpec]) -> int:
 def settings(path: Sequence[LinkSpec], *, ecn: bool) -> dict[str, str]:
     """The settings for both ends of a path."""
     buffer_bytes = min(MOST_BUFFER_BYTES, max(LEAST_BUFFER_BYTES, _MEMORY_FACTOR * in_flight_bytes(path)))
-    start_bytes = min(buffer_bytes, max(_LEAST_START_BYTES, 2 * in_flight_bytes(path)))
+    start_bytes = min(_MOST_START_BYTES, max(_LEAST_START_BYTES, 2 * in_flight_bytes(path)))
     first = path[0]
     on_first_bytes = first.rate_bps * first.delay_ns // (8 * 10**9) + first.waiting_packets * first.mtu_bytes
     return {

@@ -90,7 +90,7 @@ def _shape(host: NamespaceHost, interface: str, spec: LinkSpec) -> None:
 
 @contextmanager
 def chain(specs: Sequence[LinkSpec], *, first: str = "a", last: str = "b") -> Iterator[dict[str, NamespaceHost]]:
-    """Hosts *first* and *last* with ``len(specs) - 1`` routers between them, one link for each of *specs*."""
+    """Hosts *first* and *last* with routers ``r1``, ``r2``... between them, one link for each of *specs*, in order."""
     names = [first, *(f"r{i}" for i in range(1, len(specs))), last]
     with ExitStack() as undo:
         for name in names:
@@ -115,7 +115,12 @@ def chain(specs: Sequence[LinkSpec], *, first: str = "a", last: str = "b") -> It
                     _tool("ip", "-n", name, "route", "add", f"10.9.{j}.0/24", "via", f"10.9.{i}.2")
                 elif j < i - 1:
                     _tool("ip", "-n", name, "route", "add", f"10.9.{j}.0/24", "via", f"10.9.{i - 1}.1")
+        routers = {
+            name: NamespaceHost(name, f"10.9.{i}.2", (f"{name}-down", f"{name}-up"))
+            for i, name in enumerate(names[1:-1])
+        }
         yield {
             first: NamespaceHost(first, "10.9.0.1", (f"{first}-up",)),
+            **routers,
             last: NamespaceHost(last, f"10.9.{len(specs) - 1}.2", (f"{last}-down",)),
         }
