@@ -61,7 +61,7 @@ class ControllerClient:
             raise ControllerError(f"{self.url}{path}: the answer is not JSON") from None
         if status != http.client.OK:
             detail = data.get("detail") if isinstance(data, dict) else None
-            raise ControllerError(f"{self.url}{path}: {status} {detail or body[:200]!r}")
+            raise ControllerError(f"{self.url}{path}: {status} {detail or repr(body[:200])}")
         return data
 
     def _request(self, target: str, timeout_s: float) -> tuple[int, bytes]:

@@ -164,6 +164,7 @@ class Core:
         if isinstance(event, Disconnected):
             session.state = State.ABSENT
             session.ports = {}
+            session.failure = ""
             return []
         if session.state is State.ABSENT:
             return []  # left over from a connection that is gone
@@ -184,6 +185,7 @@ class Core:
         change = reconcile(session.dpid, event.rules, session.wanted, event.foreign)
         if not (change.clear or change.add or change.delete):
             session.state = State.READY
+            session.failure = ""
             return []
         if session.rounds == MOST_ROUNDS:
             session.state = State.FAILED

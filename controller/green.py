@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 
 # No name is ever resolved here, and the resolver takes long to import.
 os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
+
+# Ryu imports distutils. Where the standard library still has it, setuptools' substitute would take a quarter of the
+# whole start.
+_substitute = sys.modules.get("_distutils_hack")
+if _substitute is not None and sys.version_info < (3, 12):
+    _substitute.remove_shim()
 
 with warnings.catch_warnings():
     # Ryu runs on eventlet and on nothing else, so a user can do nothing about this.

@@ -25,6 +25,9 @@ class _OneLine(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             message += f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
         plain = logging.makeLogRecord({**record.__dict__, "msg": message[:_MOST_CHARACTERS], "args": ()})
+        if record.name.startswith("ryu") and record.levelno == logging.ERROR:
+            # To Ryu a switch's malformed message is an error; the controller lives on, so here it is a warning.
+            plain.levelname = "WARNING"
         plain.exc_info = plain.exc_text = plain.stack_info = None
         return super().format(plain)
 

@@ -64,6 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _send(self, response: Response) -> None:
+        if self.request_version == "HTTP/0.9":
+            self.request_version = "HTTP/1.0"  # the base class would leave the head out
         self.send_response(response.status)
         for name, value in response.headers.items():
             self.send_header(name, value)
@@ -83,7 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
         detail = explain or message or HTTPStatus(code).phrase
         if code == HTTPStatus.NOT_IMPLEMENTED:
             detail = "this method is not known here"
-        self.request_version = self.request_version or "HTTP/1.0"
         self._send(problem_response(Problem(code, detail[:200]), self.path[:200]))
 
     def version_string(self) -> str:
