@@ -50,7 +50,9 @@ _SHOWN_CHARACTERS = 200
 
 
 class Handshake(OFPHandler):  # type: ignore[misc]  # Ryu has no types
-    """Ryu's own handshake, without its listening sockets: those are opened by `serve`, which can report failure."""
+    """Ryu's own handshake, without its listening sockets: those are opened by the caller, who can report failure."""
+
+    LOGGER_NAME = "ryu.handshake"
 
     def start(self) -> None:
         """Start handling events."""
@@ -61,7 +63,7 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
     """Executes the core's commands and answers the REST interface's questions."""
 
     OFP_VERSIONS = (ofp.OFP_VERSION,)
-    LOGGER_NAME = "controller.ryu"
+    LOGGER_NAME = "ryu.app"
 
     def __init__(self, core: Core, crashed: Callable[[BaseException], None]) -> None:
         super().__init__()

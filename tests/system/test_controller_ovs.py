@@ -399,8 +399,8 @@ def _until(client: ControllerClient, condition: Any) -> Any:
 
 
 def test_a_larger_fabric_is_installed_and_verified(tmp_path: Path) -> None:
-    """64 hosts on 8 leaves and 4 spines with parallel links: all rules verified, all clients reach storage."""
-    fabric = leaf_spine(spines=4, leaves=8, gpus=40, computes=8, routers=2, gateways=4, storage=10, parallel=2)
+    """Four spines with parallel links: thousands of rules in one go, all verified, and paths as planned."""
+    fabric = leaf_spine(spines=4, leaves=4, gpus=16, computes=4, routers=1, gateways=4, storage=8, parallel=2)
     with built(tmp_path, "conventional", fabric) as network:
-        assert network.client.health()["rules"]["planned"] > 5000
-        assert network.client.paths("g39", "st7", protocol="tcp", port=4420, installed=True)["delivered"] is True
+        assert network.client.health()["rules"]["planned"] > 2000
+        assert network.client.paths("g15", "st7", protocol="tcp", port=4420, installed=True)["delivered"] is True
