@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from emulator import __version__
 from emulator.errors import INTERRUPTED, EmulatorError, ExpectationFailed, InternalError
 
@@ -149,9 +147,10 @@ def _host(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json([vars(one) for one in capabilities])
     else:
+        from emulator.experiment.console import Output
         from emulator.experiment.tables import host_table
 
-        Console().print(host_table(capabilities))
+        Output().print(host_table(capabilities))
     return 0
 
 

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from emulator.engine.job import Engine
 from emulator.errors import EmulatorError, ScenarioError
-from emulator.experiment.console import ConsoleObserver
+from emulator.experiment.console import ConsoleObserver, Output
 from emulator.experiment.prepare import PreparedCell, prepare
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
@@ -55,7 +53,7 @@ def plan(path: Path, *, variants: Sequence[str] | None, as_json: bool) -> int:
     if as_json:
         print_json([one.as_json() for one in plans])
         return 0
-    console = Console()
+    console = Output()
     for one in plans:
         render(one, console)
     return 0
@@ -140,7 +138,7 @@ def show(folder: Path, *, html: bool, as_json: bool) -> None:
             }
         )
         return
-    console = Console()
+    console = Output()
     print_results(results, console)
     if html:
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)

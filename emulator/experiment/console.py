@@ -12,6 +12,14 @@ from emulator.engine.job import Job, JobResult
 from emulator.units import NS_PER_S
 
 
+class Output(Console):
+    """Standard output for figures; a reader that goes away is left to the caller instead of ending the process."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich would turn into an exit."""
+        raise BrokenPipeError
+
+
 class ConsoleObserver:
     """Shows what an engine's jobs do.
 
