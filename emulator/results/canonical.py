@@ -68,7 +68,10 @@ def parse_json(text: str, file: str) -> Any:
         raise ValueError(f"{constant} is not a number")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        data = json.loads(text, parse_constant=refuse)
+        if "\\ud" in text.lower():  # an escaped surrogate: alone it is no character and could not be written again
+            json.dumps(data, ensure_ascii=False).encode()
+        return data
     except json.JSONDecodeError as error:
         raise ScenarioError(f"not valid JSON: {error.msg}", file=file, line=error.lineno) from None
     except RecursionError:

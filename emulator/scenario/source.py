@@ -186,6 +186,8 @@ class _Reader:
             self._stack.pop()
 
     def _refuse_extras(self, event: yaml.NodeEvent) -> None:
+        if isinstance(event, yaml.ScalarEvent) and any("\ud800" <= char <= "\udfff" for char in event.value):
+            self._fail("half a character: surrogates cannot be written", event, self._here(event))
         if event.anchor is not None:
             self._fail("anchors are not used here: write the value out", event, self._here(event))
         if getattr(event, "tag", None) not in (None, "!"):

@@ -75,6 +75,7 @@ def test_line_of_falls_back_to_what_is_around() -> None:
         ("a: 1\nb: 1e999\n", 2, "out of range"),
         ("a: 1\n\tb: 2\n", 2, "not valid YAML"),
         ('a: "\\UFFFFFFFF"', None, "not valid YAML"),
+        ('a: 1\nb: "\\ud800"', 2, "half a character"),
     ],
 )
 def test_refused_text(text: str, line: int | None, words: str) -> None:
