@@ -1,7 +1,7 @@
 """Counters of interfaces and of the queues in front of them, read at fixed times while workloads run.
 
 A run may be short or long: when a series is full, every second reading is dropped and the interval doubled, so memory
-and cost stay bounded and the readings stay evenly spaced.
+and cost stay bounded and the readings stay evenly spaced, but for the one at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sampler:
     Args:
         vantages: Interfaces to read.
         interval_ns: From one reading to the next, at first.
-        most_readings: Readings that are kept at most, at least 2.
+        most_readings: Readings that are kept at most beside the last, at least 2.
 
     Raises:
         EngineError: An interface is missing.
@@ -76,27 +76,35 @@ class Sampler:
         self._worker = Worker("sampler", self._sample)
 
     def _sample(self) -> int:
-        now_ns = time.monotonic_ns()
-        reading = [counters for place in self._places for counters in place.read()]
         if len(self._times_ns) == self._most:
             del self._times_ns[1::2], self._readings[1::2]
             self.interval_ns *= 2
-        self._times_ns.append(now_ns)
-        self._readings.append(reading)
+        self._read()
         return self.interval_ns
+
+    def _read(self) -> None:
+        now_ns = time.monotonic_ns()
+        self._readings.append([counters for place in self._places for counters in place.read()])
+        self._times_ns.append(now_ns)
 
     def start(self) -> None:
         """Take the first reading now, and go on in the background."""
         self._worker.start()
 
     def stop(self) -> None:
-        """Take no more readings.
+        """Take a last reading now, and no more.
 
         Raises:
             EngineError: An interface vanished while it was read.
         """
         error = self._worker.stop()
-        self._undo.close()
+        try:
+            if error is None:
+                self._read()
+        except OSError as failure:
+            error = failure
+        finally:
+            self._undo.close()
         if error is not None:
             raise EngineError(f"reading counters failed: {error}") from error
 
