@@ -15,12 +15,14 @@ import itertools
 import os
 import re
 import shutil
+import subprocess
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 from emulator.engine import process
 from emulator.engine.account import Account
+from emulator.engine.guard import start_guard
 from emulator.errors import HostError
 
 _NAME = re.compile(r"(?P<pid>\d+)-(?P<start>\d+)-\d+\.ledger")
@@ -67,6 +69,7 @@ class Ledger:
     def __init__(self, account: Account | None = None, base: Path | None = None) -> None:
         self._base = base_folder() if base is None else base
         self._account = account
+        self._guard: subprocess.Popen[bytes] | None = None
         me = process.find(os.getpid())
         if me is None:
             raise HostError("/proc is not mounted")
@@ -79,7 +82,9 @@ class Ledger:
             self.folder.mkdir(mode=0o700)
             if self._account is not None:
                 os.chown(self.folder, self._account.uid, self._account.gid)
+            self._guard = start_guard(self._path)
         except OSError as error:
+            remove_run(self._path)
             raise HostError(f"cannot make {self.folder}: {error.strerror}") from None
         return self
 
@@ -97,9 +102,9 @@ class Ledger:
                 return
 
     def __exit__(self, *_: object) -> None:
-        _remove(self._path)
-        with suppress(OSError):
-            self._base.rmdir()  # stays if other runs are in it
+        remove_run(self._path)
+        if self._guard is not None:
+            self._guard.communicate()
 
     def add_session(self, pid: int) -> None:
         """Name a session of processes (its first process has just been started)."""
@@ -139,8 +144,15 @@ def _owner_lives(path: Path) -> bool:
     return match is not None and process.is_running(int(match["pid"]), int(match["start"]))
 
 
-def _remove(path: Path) -> list[str]:
-    """End and remove what a ledger names, and last the ledger; return what was there."""
+def remove_run(path: Path) -> list[str]:
+    """End and remove what a ledger names, then the ledger, and the base folder if no other run is in it.
+
+    Args:
+        path: The ledger. It stays, for a later attempt, if the folder cannot be removed.
+
+    Returns:
+        What there was, one text each.
+    """
     removed = []
     for pid, start_ticks in _lines(path, r"session (\d+) (\d+)"):
         leader = process.find(pid)
@@ -149,9 +161,14 @@ def _remove(path: Path) -> list[str]:
             removed.append(f"processes of session {pid}")
     folder = path.with_name(path.name.removesuffix(_SUFFIX))
     if folder.is_dir() and not folder.is_symlink():
-        shutil.rmtree(folder)
+        # Somebody else may be removing the same: the run's guard, the next run, ``clean``.
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.is_dir():
+            return removed
         removed.append(str(folder))
     path.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.parent.rmdir()
     return removed
 
 
@@ -167,20 +184,16 @@ def sweep(base: Path) -> list[str]:
     removed: list[str] = []
     if not base.is_dir() or base.is_symlink() or base.lstat().st_uid != os.geteuid():
         return removed
-    for path in sorted(base.iterdir()):
+    for path in sorted(base.glob(f"*{_SUFFIX}")):
         if _NAME.fullmatch(path.name) and not _owner_lives(path):
-            removed += _remove(path)
+            removed += remove_run(path)
     return removed
 
 
 def clean() -> list[str]:
-    """Remove what this user's runs left behind, and the base folder once it is empty; for ``icgw clean``.
+    """Remove what this user's runs left behind; for ``icgw clean``.
 
     Returns:
         What was removed, one text each.
     """
-    base = base_folder()
-    removed = sweep(base)
-    with suppress(OSError):
-        base.rmdir()  # not there, or in use by a run
-    return removed
+    return sweep(base_folder())

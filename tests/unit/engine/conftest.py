@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,3 +91,16 @@ def gone() -> Callable[[Path], bool]:
         return found is None or found.state in "ZX"
 
     return has_ended
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], None]:
+    """Looks at a condition until it holds; fails if it does not for a time that is long on any machine."""
+
+    def look(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "the condition never held"
+            threading.Event().wait(0.001)
+
+    return look

@@ -85,7 +85,7 @@ def test_a_ledger_cut_short_is_no_obstacle(base: Path) -> None:
     """A run killed in the middle of a line: complete lines count, the rest and any rubbish is ignored."""
     folder = dead_run(base, "session 999999998 17\ncpu 1\nsess\xfeion 12\nsession 1")
     assert sweep(base) == [str(folder)]
-    assert not list(base.iterdir())
+    assert not base.exists()
 
 
 def test_processes_that_outlived_their_owner_are_ended(
@@ -148,16 +148,29 @@ def test_a_name_in_proc_can_hold_anything(tmp_path: Path) -> None:
         running.kill()
 
 
-def test_a_killed_run_is_swept(base: Path, repository: Path) -> None:
-    """A process killed while it holds a ledger leaves it, and the next sweep removes all of it."""
+def killed_run(base: Path, repository: Path, victims: str) -> None:
+    """A run in a process of its own that kills itself, or its guard and itself, while its folder exists."""
     code = (
         "import os, pathlib, signal, sys\n"
         "from emulator.engine.ledger import Ledger\n"
-        "with Ledger(base=pathlib.Path(sys.argv[1])):\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with Ledger(base=pathlib.Path(sys.argv[1])) as ledger:\n"
+        "    (ledger.folder / 'file').touch()\n"
+        f"    for victim in {victims}:\n"
+        "        os.kill(victim, signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, base], cwd=repository, check=False)
     assert done.returncode == -signal.SIGKILL
+
+
+def test_a_killed_run_is_cleaned_up_by_its_guard(base: Path, repository: Path, eventually: Callable) -> None:
+    """SIGKILL leaves nothing to the engine; its guard removes folder, ledger and base."""
+    killed_run(base, repository, "(os.getpid(),)")
+    eventually(lambda: not base.exists())
+
+
+def test_a_run_killed_together_with_its_guard_is_swept(base: Path, repository: Path) -> None:
+    """Even then the ledger tells the next sweep what to remove."""
+    killed_run(base, repository, "(ledger._guard.pid, os.getpid())")
     assert len(list(base.iterdir())) == 2
     assert len(sweep(base)) == 1
-    assert not list(base.iterdir())
+    assert not base.exists()
