@@ -1,4 +1,4 @@
-"""Counters of a data plane: what came in, what went out, and every frame that was not forwarded, by reason."""
+"""Counters of the data planes: what came in, what went out, and what was not forwarded, by reason."""
 
 from __future__ import annotations
 
@@ -79,3 +79,24 @@ class Counters:
             "clock_steps": self.clock_steps,
             "not_forwarded": {reason.value: count for reason, count in self.not_forwarded.items()},
         }
+
+
+class ProxyCounters:
+    """What a proxy counts."""
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.completed = 0
+        self.not_intercepted = 0
+        self.connect_failed = 0
+        self.reset = 0
+        self.cut = 0
+        self.accept_paused = 0
+        self.chunks = 0
+        self.read_bytes = 0
+        self.sent_bytes = 0
+        self.discarded_bytes = 0
+
+    def as_json(self) -> dict[str, int]:
+        """All counters; ``copied_bytes`` are those that crossed between kernel and user space, in and out."""
+        return {**vars(self), "copied_bytes": self.read_bytes + self.sent_bytes}

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from gateway.counters import ProxyCounters
 from gateway.flow import Flow, Lane, Read, reset
 from gateway.loop import Loop, When
 from gateway.station import Station
@@ -27,27 +28,6 @@ _JOBS_AT_ONCE = 64
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _FLOW_EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP
-
-
-class ProxyCounters:
-    """What a proxy counts."""
-
-    def __init__(self) -> None:
-        self.accepted = 0
-        self.completed = 0
-        self.not_intercepted = 0
-        self.connect_failed = 0
-        self.reset = 0
-        self.cut = 0
-        self.accept_paused = 0
-        self.chunks = 0
-        self.read_bytes = 0
-        self.sent_bytes = 0
-        self.discarded_bytes = 0
-
-    def as_json(self) -> dict[str, int]:
-        """All counters; ``copied_bytes`` are those that crossed between kernel and user space, in and out."""
-        return {**vars(self), "copied_bytes": self.read_bytes + self.sent_bytes}
 
 
 class Proxy:
