@@ -6,6 +6,7 @@ Method names follow Mininet, whose classes these stand in for.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from ipaddress import IPv4Address
 from typing import Any
 
 from emulator.network import interfaces
@@ -13,7 +14,7 @@ from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.mininet_import import Host, Switch
 from emulator.network.namespace import Namespace
 from emulator.network.netlink import NetlinkSocket
-from emulator.network.wiring import LOOPBACK_INDEX
+from emulator.network.wiring import LOOPBACK_INDEX, list_interfaces
 
 
 class LazyShell:
@@ -120,6 +121,16 @@ class LazyHost(LazyShell, Host):  # type: ignore[misc]
         self.setParam(results, "setIP", ip=ip)
         self.setParam(results, "setDefaultRoute", defaultRoute=defaultRoute)
         return results
+
+    def setARP(self, ip: str, mac: str) -> str:  # noqa: N802
+        """Enter a permanent ARP entry."""
+        first = self.defaultIntf()
+        with self.entered(), NetlinkSocket() as kernel:
+            index = list_interfaces(kernel)[first.name].index
+            kernel.execute(
+                interfaces.add_neighbours(index, [interfaces.neighbour_tail(IPv4Address(ip), mac)], self.name)
+            )
+        return ""
 
     def terminate(self) -> None:
         """End the shell and whatever else runs in the host."""

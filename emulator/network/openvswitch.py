@@ -82,7 +82,7 @@ class OpenVSwitch:
         self._vsctl("--retry", "--no-wait", "init", timeout_s=_START_S)
         idle = f"other_config:max-idle={_FLOW_IDLE_MS}"
         self._vsctl("--no-wait", "set", "Open_vSwitch", ".", idle, timeout_s=_START_S)
-        _wait_for_clock()
+        wait_for_clock()
         self._daemon("ovs-vswitchd", f"unix:{self._folder}/db.sock")
 
     def configure(self, bridges: Sequence[Bridge], *, controller: str | None, fail_mode: str) -> None:
@@ -202,7 +202,6 @@ class OpenVSwitch:
         argv = [
             program,
             *arguments,
-            f"--unixctl={self._folder}/{program}.ctl",
             f"--pidfile={self._folder}/{program}.pid",
         ]
         argv += [f"--log-file={log}", "-vconsole:off", "-vsyslog:off", "--no-chdir"]
@@ -249,7 +248,7 @@ class OpenVSwitch:
                 raise NodeError(f"{name} ended with status {status}: {_last_line(self._folder / f'{name}.log')}")
 
 
-def _wait_for_clock() -> None:
+def wait_for_clock() -> None:
     """Let the clock pass the time before which Open vSwitch sees no CPU: free in virtual time, long past elsewhere."""
     missing = FIRST_CPU_COUNT_S - time.monotonic()
     if missing > 0:

@@ -1,0 +1,14 @@
+"""For stock Mininet: ``sudo mn --custom topologies/mn.py --topo icgw,gpus=4,storage=2 --test pingall``.
+
+Topologies ``chain``, ``dumbbell``, ``icgw`` and ``single``; ``--link icgw`` shapes links, ``--host lazy`` starts hosts
+without a process. Mininet executes this file without telling it where it is, so it asks its own code object.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parent.parent))
+
+from topologies.mn_parts import LINKS, cleanup, hosts, links, switches, topos, validate
+
+__all__ = ["LINKS", "cleanup", "hosts", "links", "switches", "topos", "validate"]
