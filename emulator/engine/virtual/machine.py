@@ -49,6 +49,7 @@ class Machine:
         self._peak_bytes = 0
         self._virtual_ns = 0
         self._moved_s = 0.0
+        self._calls = 0
         self._started_s = 0.0
         self._ended_s = 0.0
         self._status: int | None = None
@@ -102,6 +103,7 @@ class Machine:
         if status is not None and moved:
             self._virtual_ns = status.virtual_ns
             self._moved_s = now_s
+            self._calls = status.system_calls
         if self._process is not None:
             self._peak_bytes = max(self._peak_bytes, process.resident_peak_bytes(self._process.pid))
         return moved or step is not None
@@ -125,7 +127,10 @@ class Machine:
             elif status.pid == 0:
                 who = "nothing runs in the machine, and it waits for something outside of it"
             else:
-                who = f"process {status.pid} ({status.comm}) computes or busy-waits without ever sleeping"
+                # A loop around system calls never computes for that long; without any, it may be either.
+                calls = status.system_calls - self._calls
+                does = f"busy-waits with {calls} system calls" if calls else "computes or busy-waits"
+                who = f"process {status.pid} ({status.comm}) {does} and never sleeps"
             raise StalledError(self._say(f"emulated time has stood still at {at} for {still_s:.0f} s: {who}"))
         if now_s - self._started_s >= limits.wall_s:
             raise LimitError(

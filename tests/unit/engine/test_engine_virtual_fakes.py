@@ -27,9 +27,9 @@ FakeKernel = Callable[[str], Path]
 WELL = """leave '{"exit_code": 0, "limit": false, "virtual_ns": 160000001}'\n"""
 
 
-def page(state: int, time_ns: int, pid: int, comm: bytes, message: bytes = b"") -> str:
+def page(state: int, time_ns: int, pid: int, comm: bytes, message: bytes = b"", calls: int = 0) -> str:
     """A status page as shell text that writes it."""
-    raw = struct.pack("<8sIIQ6QIII16s", b"UMLTIME\0", 1, state, time_ns, *[0] * 6, 2, pid, pid, comm)
+    raw = struct.pack("<8sIIQ6QIII16s", b"UMLTIME\0", 1, state, time_ns, 0, 0, calls, 0, 0, 0, 2, pid, pid, comm)
     raw = raw.ljust(128, b"\0") + message.ljust(256, b"\0")
     octal = "".join(f"\\{byte:03o}" for byte in raw)
     # In place, as the kernel does: the engine has mapped the file.
@@ -162,7 +162,7 @@ def test_the_wall_limit_of_a_kernel_without_a_status_page(
 @pytest.mark.parametrize(
     ("state", "pid", "comm", "said"),
     [
-        (1, 42, b"iperf3", r"stood still at 1\.5 s .*process 42 \(iperf3\) computes or busy-waits"),
+        (1, 42, b"iperf3", r"stood still at 1\.5 s .*process 42 \(iperf3\) computes or busy-waits and never"),
         (1, 42, b"a) b\xff\nc", r"process 42 \(a\) b"),
         (1, 0, b"swapper", "nothing runs in the machine, and it waits for something outside"),
         (0, 1, b"swapper", "the kernel does not finish booting"),
@@ -178,6 +178,23 @@ def test_standing_time_names_who_holds_it_up(
         run(kernel, base, recorder, job)
     assert "\n" not in str(caught.value)
     assert not base.exists()
+
+
+def test_a_loop_of_system_calls_is_told_from_computing(
+    fake_kernel: FakeKernel, base: Path, out: Path, recorder
+) -> None:
+    """System calls that go on while time stands still are counted in the message."""
+    first, later = (page(1, 7, 42, b"poller", calls=calls) for calls in (1000, 5000))
+    # The second page may come only after the first was seen; the engine then tells of the first by its time.
+    waiting = f"while [ ! -e {out}/seen ]; do sleep 0.01; done\n"
+
+    class Watcher(type(recorder)):
+        def progressed(self, *_: object) -> None:
+            (out / "seen").touch()
+
+    job = Job("a", ("x",), out, limits=Limits(stall_s=1))
+    with pytest.raises(StalledError, match=r"process 42 \(poller\) busy-waits with 4000 system calls and never sleeps"):
+        run(fake_kernel(first + waiting + later + "sleep 1000"), base, Watcher(), job)
 
 
 def test_progress_is_passed_on(fake_kernel: FakeKernel, base: Path, out: Path, recorder) -> None:
