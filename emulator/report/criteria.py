@@ -58,7 +58,8 @@ def _traversal(evidence: Evidence, design: str, met: Callable[[float], bool]) ->
     }
     value, before, after = values[design], values["conventional"], values["gateway"]
     gain = ratio(before, after) if before is not None and after is not None else ""
-    return Finding(None if value is None else met(value), figures["conventional"], figures["gateway"], gain)
+    note = "conventional: mean over router and compute node" if before is not None else ""
+    return Finding(None if value is None else met(value), figures["conventional"], figures["gateway"], gain, note)
 
 
 _TRAVERSAL_HOW = (
