@@ -51,6 +51,7 @@ class ForwardDaemon:
         self._control_path = control
         self._stopping = False
         self._answered = False
+        self._armed_ns = 0
 
     def stats(self) -> dict[str, Any]:
         """See `Controlled`."""
@@ -78,21 +79,25 @@ class ForwardDaemon:
             timer = Timer(CLOCK_REALTIME)
             stack.callback(timer.close)
             stack.enter_context(StopSignals(loop, self.stop))
-            loop.add(timer.fileno(), lambda _events: None, when=When.HOLDING)
-            loop.add(self._port.fileno(), lambda _events: None, select.EPOLLIN | select.EPOLLET, when=When.IDLE)
+            loop.add(timer.fileno(), self._timer_went_off, when=When.HOLDING)
+            loop.add(self._port.fileno(), self._ring_has_news, select.EPOLLIN | select.EPOLLET, when=When.IDLE)
             control = ControlServer(self._control_path, loop, self)
             stack.callback(control.close)
             self._loop(loop, timer, control)
             return self.stats()
 
-    def _loop(self, loop: Loop, timer: Timer, control: ControlServer) -> None:
-        """The hot loop: three system calls a frame when frames follow each other, and no reading of the clock.
+    def _timer_went_off(self, _events: int) -> None:
+        # It is at least as late as the timer was armed for: that is all one needs to know of the time.
+        self._forwarder.depart(self._armed_ns)
 
-        The timer went off, so it is at least as late as it was armed for: that is all one needs to know of the time.
-        """
-        forwarder, timer_fd = self._forwarder, timer.fileno()
-        dispatch, accept, depart = loop.dispatch, forwarder.accept, forwarder.depart
-        armed = 0
+    def _ring_has_news(self, events: int) -> None:
+        if events & select.EPOLLERR:
+            self._port.check()
+
+    def _loop(self, loop: Loop, timer: Timer, control: ControlServer) -> None:
+        """The hot loop: three system calls a batch of frames, and no reading of the clock."""
+        forwarder = self._forwarder
+        dispatch, accept = loop.dispatch, forwarder.accept
         while True:
             due = forwarder.next_due_ns
             if due is None:
@@ -103,19 +108,15 @@ class ForwardDaemon:
                         return
                 events = loop.wait_idle()
             else:
-                if due != armed:
-                    armed = due
+                if due != self._armed_ns:
+                    self._armed_ns = due
                     if not timer.arm(due):
                         forwarder.clock_was_set()
-                        armed = 0
+                        self._armed_ns = 0
                         accept()
                         continue
                 events = loop.wait_holding()
-            for fd, mask in events:
-                if fd == timer_fd:
-                    depart(armed)
-                else:
-                    dispatch(fd, mask)
+            dispatch(events)
             accept()
 
 

@@ -10,7 +10,7 @@ import enum
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -62,11 +62,16 @@ class Loop:
         if fd in self._handlers:
             self.remove(fd)
 
-    def dispatch(self, fd: int, events: int) -> None:
-        """Call a descriptor's handler, unless it was removed by one before it."""
-        handler = self._handlers.get(fd)
-        if handler is not None:
-            handler(events)
+    def dispatch(self, events: Sequence[tuple[int, int]]) -> None:
+        """Call the handlers of what a wait returned.
+
+        A handler may remove others and add new ones, even under the number of a descriptor that it closed: only who was
+        waited for is called.
+        """
+        found = [(fd, mask, self._handlers.get(fd)) for fd, mask in events]
+        for fd, mask, handler in found:
+            if handler is not None and self._handlers.get(fd) is handler:
+                handler(mask)
 
     def close(self) -> None:
         """Close both sets."""

@@ -118,12 +118,10 @@ class ProxyDaemon:
                     timer.arm(wanted)
             events = loop.wait_idle()
             now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-            for fd, mask in events:
-                if fd == timer_fd:
-                    # It stays readable until it is armed anew.
-                    armed = 0
-                else:
-                    loop.dispatch(fd, mask)
+            if any(fd == timer_fd for fd, _ in events):
+                # It stays readable until it is armed anew.
+                armed = 0
+            loop.dispatch(events)
             proxy.advance(now_ns)
             if self._draining and not self._answered and (proxy.drained or now_ns >= self._drain_until_ns):
                 self._answered = True

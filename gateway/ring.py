@@ -51,6 +51,9 @@ _ETHERNET_BYTES = 14
 _SUPER_PACKET_BYTES = 65_536
 _SLOT_ALIGNMENT = 16
 _BLOCK_BYTES = 1 << 17
+_BIG_BLOCK_BYTES = 1 << 20
+"""For super-packets, of which the smaller block would hold one and waste its other half."""
+
 _SEND_BUFFER_BYTES = 1 << 28
 """Frames in the interface's queueing discipline are charged to the socket: the link's queue is to be the limit."""
 
@@ -66,11 +69,13 @@ class RingSize:
         slot_bytes: Length of a slot.
         slots_per_block: Slots in one piece of kernel memory.
         blocks: Pieces.
+        block_bytes: Length of a piece.
     """
 
     slot_bytes: int
     slots_per_block: int
     blocks: int
+    block_bytes: int
 
     @property
     def slots(self) -> int:
@@ -80,7 +85,7 @@ class RingSize:
     @property
     def map_bytes(self) -> int:
         """Length of the mapping."""
-        return self.blocks * _BLOCK_BYTES
+        return self.blocks * self.block_bytes
 
 
 def plan_ring(frame_bytes: int, frames: int, limit_bytes: int) -> RingSize:
@@ -92,9 +97,10 @@ def plan_ring(frame_bytes: int, frames: int, limit_bytes: int) -> RingSize:
         limit_bytes: Memory that it may take; if it cannot hold *frames* it holds fewer, but at least one block.
     """
     slot_bytes = -(-(frame_bytes + _FRAME_OFFSET_BYTES + _VLAN_TAG_BYTES) // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT
-    slots_per_block = _BLOCK_BYTES // slot_bytes
-    blocks = max(1, min(-(-frames // slots_per_block), limit_bytes // _BLOCK_BYTES))
-    return RingSize(slot_bytes, slots_per_block, blocks)
+    block_bytes = _BLOCK_BYTES if slot_bytes <= _BLOCK_BYTES // 8 else _BIG_BLOCK_BYTES
+    slots_per_block = block_bytes // slot_bytes
+    blocks = max(1, min(-(-frames // slots_per_block), limit_bytes // block_bytes))
+    return RingSize(slot_bytes, slots_per_block, blocks, block_bytes)
 
 
 class RingPort:
@@ -145,12 +151,15 @@ class RingPort:
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
         if accept:
             attach(sock, accept)
-        request = struct.pack("=IIII", _BLOCK_BYTES, size.blocks, size.slot_bytes, size.slots)
+        request = struct.pack("=IIII", size.block_bytes, size.blocks, size.slot_bytes, size.slots)
         sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
         self._map = mmap.mmap(sock.fileno(), size.map_bytes)
         self._view = memoryview(self._map)
-        per_block, slot_bytes = size.slots_per_block, size.slot_bytes
-        self._offsets = [slot // per_block * _BLOCK_BYTES + slot % per_block * slot_bytes for slot in range(size.slots)]
+        self._offsets = [
+            block * size.block_bytes + slot * size.slot_bytes
+            for block in range(size.blocks)
+            for slot in range(size.slots_per_block)
+        ]
         self._lent = bytearray(size.slots)
         self._batch = SendBatch(sock.fileno(), self._map)
         sock.setblocking(False)
@@ -216,6 +225,18 @@ class RingPort:
         slot = frame.slot
         self._lent[slot] = 0
         _STATUS.pack_into(self._view, self._offsets[slot], _KERNEL)
+
+    def check(self) -> None:
+        """Make sure that the interface is still there.
+
+        Raises:
+            GatewayError: It is gone, and with it the reason to go on. (One that is merely down may come up again.)
+        """
+        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        try:
+            socket.if_nametoindex(self._interface)
+        except OSError:
+            raise GatewayError(f"the interface {self._interface} is gone") from None
 
     def lost_frames(self) -> int:
         """See `Port.lost_frames`."""

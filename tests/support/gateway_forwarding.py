@@ -286,6 +286,18 @@ def forward_clock_step() -> dict[str, Any]:
         return {"came": came, "waited_ns": waited, "end": daemon.stop()}
 
 
+def forward_interface_gone() -> dict[str, Any]:
+    """The interface goes down and up again, then away for good."""
+    with Bed() as bed:
+        daemon = bed.daemon("forward", GATEWAY)
+        for state in ("down", "up"):
+            call("ip", "-n", "g", "link", "set", "g0", state)
+        pings = ping_rtts_ns(bed, count=2)
+        call("ip", "-n", "g", "link", "del", "g0")
+        _, stderr = daemon.process.communicate(timeout=30)
+        return {"pings": pings, "exit": daemon.process.returncode, "stderr": stderr}
+
+
 def bad_starts(bed: Bed) -> dict[str, Any]:
     """Starts that must fail, on a host where a forwarder and a proxy run already."""
     forward = ("forward", "--interface", "g0", "--neighbours", str(WORK / "neighbours.json"))

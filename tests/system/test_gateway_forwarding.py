@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "forward_odd_frames",
     "forward_super_packets",
     "forward_clock_step",
+    "forward_interface_gone",
     "both_on_one_host",
 )
 
@@ -166,6 +167,14 @@ def test_a_set_clock_holds_nothing_up(measured: dict[str, Any]) -> None:
     assert first < 10**8
     for waited in later:
         assert waited - 500_000_000 == pytest.approx(32_000, abs=100)
+
+
+def test_a_lost_interface_ends_the_daemon(measured: dict[str, Any]) -> None:
+    """Down and up again it forwards on; when the interface is gone it ends with one line, rather than wait for ever."""
+    one = found(measured, "forward_interface_gone")
+    assert len(one["pings"]) == 2
+    assert one["exit"] == 6
+    assert one["stderr"] == "error: the interface g0 is gone\n"
 
 
 def test_proxy_and_forwarder_share_a_host(measured: dict[str, Any]) -> None:

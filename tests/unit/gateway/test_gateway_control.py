@@ -115,8 +115,7 @@ class Running:
 
     def _turn(self) -> None:
         while not self._ended:
-            for fd, events in self.loop.wait_idle():
-                self.loop.dispatch(fd, events)
+            self.loop.dispatch(self.loop.wait_idle())
 
     def finished(self) -> None:
         self.finish.send(b"f")

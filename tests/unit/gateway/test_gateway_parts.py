@@ -59,12 +59,37 @@ def test_a_handler_may_remove_others() -> None:
     two.send(b"x")
     events = loop.wait_idle()
     assert len(events) == 2
-    for fd, mask in events:
-        loop.dispatch(fd, mask)
+    loop.dispatch(events)
     assert len(calls) == 1
     loop.close()
     one.close()
     two.close()
+
+
+def test_a_reused_number_gets_no_stale_event() -> None:
+    """A handler closes a descriptor and opens another under its number: the old one's event does not reach the new."""
+    loop = Loop()
+    one, two = socket.socketpair()
+    other, far = socket.socketpair()
+    calls: list[str] = []
+
+    def replace() -> None:
+        calls.append("replaced")
+        fd = one.fileno()
+        loop.remove(fd)
+        os.dup2(other.fileno(), fd)
+        loop.add(fd, lambda _events: calls.append("stale"))
+
+    loop.add(two.fileno(), lambda _events: replace())
+    loop.add(one.fileno(), lambda _events: calls.append("old"))
+    two_number, one_number = two.fileno(), one.fileno()
+    loop.dispatch([(two_number, 1), (one_number, 1)])
+    assert calls == ["replaced"]
+    loop.dispatch([(one_number, 1)])
+    assert calls == ["replaced", "stale"]
+    loop.close()
+    for sock in (one, two, other, far):
+        sock.close()
 
 
 def test_descriptors_wait_only_when_they_should() -> None:
@@ -91,8 +116,7 @@ def test_signals_are_events() -> None:
     with StopSignals(loop, lambda: stops.append(1)):
         for number in (signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
-            for fd, mask in loop.wait_idle():
-                loop.dispatch(fd, mask)
+            loop.dispatch(loop.wait_idle())
         assert stops == [1, 1]
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     assert signal.set_wakeup_fd(-1) == -1
@@ -107,8 +131,11 @@ def test_ring_layout(frame_bytes: int, frames: int, limit_bytes: int) -> None:
     assert size.slot_bytes >= frame_bytes + 76 + 10
     assert 1 <= size.slots_per_block * size.slot_bytes <= size.map_bytes // size.blocks
     assert (size.map_bytes // size.blocks) % os.sysconf("SC_PAGESIZE") == 0
-    assert size.slots >= frames or size.map_bytes + (1 << 17) > limit_bytes
-    assert size.map_bytes <= max(limit_bytes, 1 << 17)
+    assert size.slots >= frames or size.map_bytes + size.block_bytes > limit_bytes
+    assert size.map_bytes <= max(limit_bytes, size.block_bytes)
+    # A block does not end with room for many more slots.
+    assert size.block_bytes - size.slots_per_block * size.slot_bytes < size.slot_bytes
+    assert size.slots_per_block >= 8
 
 
 def test_a_ring_needs_an_interface() -> None:
