@@ -19,7 +19,7 @@ from emulator.network import capability, interfaces
 from emulator.network.counters import QueueReader, read_interface_counters
 from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.interfaces import InterfaceCounters
-from emulator.network.namespace import Namespace, write_sysctl
+from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import Bridge, OpenVSwitch
@@ -40,6 +40,8 @@ HOST_SYSCTLS: Mapping[str, str] = {
 CONNECT_TIMEOUT_S = 30
 RUNNING_TIMEOUT_S = 10.0
 _TUNNELS = "net.core.fb_tunnels_only_for_init_net"
+_CONGESTION = "net.ipv4.tcp_congestion_control"
+_ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 RUNNING_POLL_S = 0.01
 REACH_TIMEOUT_S = 10.0
 
@@ -108,6 +110,7 @@ class Network:
         self._undo.callback(self._here.close)
         self._check_names_free()
         self._skip_tunnels()
+        self._allow_congestion_control()
         for node in self.fabric.hosts:
             namespace = Namespace.create(node.name, self._sysctls)
             self._undo.callback(namespace.close)
@@ -142,6 +145,16 @@ class Network:
         with suppress(NodeError):  # a kernel without tunnels, or not its first namespace
             before = write_sysctl(_TUNNELS, "1", "switches")
             self._undo.callback(write_sysctl, _TUNNELS, before, "switches")
+
+    def _allow_congestion_control(self) -> None:
+        """Let hosts have the congestion control that they are to have: some are for the first namespace only."""
+        wanted = self._sysctls.get(_CONGESTION)
+        if wanted is None:
+            return
+        allowed = read_sysctl(_ALLOWED, "switches")
+        if wanted not in allowed.split():
+            self._undo.callback(write_sysctl, _ALLOWED, allowed, "switches")
+            write_sysctl(_ALLOWED, f"{allowed} {wanted}", "switches")
 
     def _check_names_free(self) -> None:
         with NetlinkSocket() as kernel:

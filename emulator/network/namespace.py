@@ -121,18 +121,33 @@ def write_sysctl(key: str, value: str, where: str) -> str:
     Raises:
         NodeError: No such sysctl, or the kernel refuses the value.
     """
-    path = "/proc/sys/" + (key if "/" in key else key.replace(".", "/"))
-    try:
-        # One descriptor for both: the file of another namespace's interface would be looked up by the opener.
-        with open(path, "r+", encoding="ascii") as file:  # noqa: PTH123 - Path.open costs more, and there are thousands
-            before = file.read().strip()
-            if before != value:
-                file.seek(0)
-                file.write(value)
-                file.flush()
-    except OSError as error:
-        raise NodeError(f"{where}: cannot set {key} to {value!r}: {error.strerror}") from None
+    before = read_sysctl(key, where)
+    if before != value:
+        try:
+            _sysctl_file(key).write_text(value, encoding="ascii")
+        except OSError as error:
+            raise NodeError(f"{where}: cannot set {key} to {value!r}: {error.strerror}") from None
     return before
+
+
+def read_sysctl(key: str, where: str) -> str:
+    """Read a sysctl in the namespace that the calling thread is in.
+
+    Args:
+        key: As for `write_sysctl`.
+        where: Node, for the error line.
+
+    Raises:
+        NodeError: No such sysctl.
+    """
+    try:
+        return _sysctl_file(key).read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise NodeError(f"{where}: cannot read {key}: {error.strerror}") from None
+
+
+def _sysctl_file(key: str) -> Path:
+    return Path("/proc/sys") / (key if "/" in key else key.replace(".", "/"))
 
 
 def processes_in(inodes: Mapping[int, str]) -> dict[int, str]:

@@ -135,15 +135,15 @@ class Mark:
 
     threshold_bytes: int
 
-    _ECN: ClassVar[int] = 1
-    _NODROP: ClassVar[int] = 8
+    _FLAGS: ClassVar[int] = 1 | 8
+    """TC_RED_ECN, TC_RED_NODROP."""
 
     def options(self) -> bytes:
         """Payload of TCA_OPTIONS. The limit of 0 leaves the queue itself to a child."""
-        parameters = struct.pack("=IIIBBBB", 0, self.threshold_bytes, self.threshold_bytes, 0, 0, 0, self._ECN)
+        parameters = struct.pack("=IIIBBBB", 0, self.threshold_bytes, self.threshold_bytes, 0, 0, 0, 0)
         # The table says how far the average decays while idle: by 31 bits, to nothing, at once.
         decay = bytes([31]) * 256
-        flags = struct.pack("=II", self._NODROP, self._NODROP)
+        flags = struct.pack("=II", self._FLAGS, self._FLAGS)
         return attribute(1, parameters) + attribute(2, decay) + u32(3, _MAX_U32) + attribute(4, flags)
 
     @classmethod
@@ -151,7 +151,7 @@ class Mark:
         """Read what the kernel dumps."""
         _limit, least, most, weight, _plog, _scell, flags = struct.unpack("=IIIBBBB", attributes(options)[1])
         bits = struct.unpack_from("=I", attributes(options).get(4, b"\0\0\0\0"))[0] | flags
-        if least != most or weight or bits & (cls._ECN | cls._NODROP) != cls._ECN | cls._NODROP:
+        if least != most or weight or bits & cls._FLAGS != cls._FLAGS:
             return cls(-1)
         return cls(least)
 
