@@ -41,7 +41,6 @@ class Frame:
         end: int,
         arrival_ns: int,
         packets: int = 1,
-        *,
         whole: bool = True,
         tagged: bool = False,
         slot: int = 0,
