@@ -5,9 +5,9 @@ With `topologies`, this is the only package that imports Mininet. The entry poin
 
 from __future__ import annotations
 
-from emulator.network.build import Network, build
 from emulator.network.counters import QueueReader, QueueSample
 from emulator.network.host import EmulatedHost
 from emulator.network.interfaces import InterfaceCounters
+from emulator.network.network import Network, build
 
 __all__ = ["EmulatedHost", "InterfaceCounters", "Network", "QueueReader", "QueueSample", "build"]

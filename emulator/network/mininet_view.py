@@ -9,7 +9,7 @@ from emulator.network.mininet_import import CLI, Mininet
 from emulator.network.netlink_intf import ShownLink
 
 if TYPE_CHECKING:
-    from emulator.network.build import Network
+    from emulator.network.network import Network
 
 
 class FabricMininet(Mininet):  # type: ignore[misc]

@@ -31,10 +31,9 @@ _ATTRIBUTE = struct.Struct("=HH")
 _ERRNO = struct.Struct("=i")
 _TYPE_MASK = 0x3FFF
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 270, 10, 11, 12
-_SO_RCVBUFFORCE = 33
 _RECEIVE_BYTES = 1 << 20
-_CHUNK = 512
-"""Requests per system call: their refusals, at worst, must fit into the receive buffer."""
+_CHUNK = 128
+"""Requests per system call: if all are refused, 128 explanations of about 1 KiB fit into the usual receive buffer."""
 
 
 class KernelRefused(LinkError):
@@ -135,7 +134,8 @@ class NetlinkSocket:
         self._sequence = 0
         for option in (_CAP_ACK, _EXT_ACK, _STRICT_CHECK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 4 << 20)
+        # As far as the machine allows; see _CHUNK.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
 
     def execute(self, requests: Sequence[Request]) -> None:
         """Carry out requests in order, hundreds to a system call.

@@ -1,0 +1,238 @@
+"""The making of a network in the kernel, step by step, and its undoing in reverse."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.errors import EmulatorError, HostError, InternalError, LinkError, NodeError
+from emulator.model.fabric import Fabric
+from emulator.network import capability, interfaces
+from emulator.network.host import EmulatedHost, end_programs
+from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
+from emulator.network.netlink import NetlinkSocket
+from emulator.network.offloads import EthtoolSocket
+from emulator.network.openvswitch import Bridge, OpenVSwitch
+from emulator.network.ports import Port
+from emulator.network.wiring import Address, bring_up, check_ports, create_links, indices, not_running, set_up_ports
+
+RUNNING_TIMEOUT_S = 10.0
+RUNNING_POLL_S = 0.01
+_TUNNELS = "net.core.fb_tunnels_only_for_init_net"
+_CONGESTION = "net.ipv4.tcp_congestion_control"
+_ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be made.
+
+    Attributes:
+        fabric: Nodes and links.
+        links: Both ends of every link, shaped or not.
+        controller: OpenFlow controller of the switches, or None.
+        fail_mode: What switches do without one.
+        sysctls: Set in every host.
+        userspace: Open vSwitch forwards in its daemon.
+    """
+
+    fabric: Fabric
+    links: Sequence[tuple[Port, Port]]
+    controller: str | None
+    fail_mode: str
+    sysctls: Mapping[str, str]
+    userspace: bool
+
+
+class Construction:
+    """A plan made real. Whatever is made is noted first, and removed in reverse on every way out.
+
+    Attributes:
+        plan: What is made.
+        hosts: By name, in the fabric's order; filled by `start`.
+        indices: Interface number by interface name; filled by `start`.
+        switches: The switches' daemons; None before `start`, and if there are no switches.
+        ports: Ends of links by node, in port order.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.hosts: dict[str, EmulatedHost] = {}
+        self.indices: dict[str, int] = {}
+        self.switches: OpenVSwitch | None = None
+        self.ports: dict[str, list[Port]] = {node.name: [] for node in plan.fabric.nodes}
+        for pair in plan.links:
+            for port in pair:
+                self.ports[port.node].append(port)
+        self._here: Namespace | None = None
+        self._undo = ExitStack()
+
+    def start(self) -> None:
+        """Build everything and read back what the kernel set.
+
+        Raises:
+            LinkError: A link could not be made, or the kernel set something else than was asked for.
+            NodeError: A host or switch could not be made.
+            HostError: The kernel or the machine lacks something, or another network is in the way.
+        """
+        try:
+            self._start()
+        except BaseException as error:
+            self.stop_after(error)
+            raise
+
+    def _start(self) -> None:
+        if any(port.qdiscs for pair in self.plan.links for port in pair):
+            capability.require_netem()
+        if self.plan.fabric.switches and not self.plan.userspace:
+            capability.require_kernel_datapath()
+        _allow_descriptors(4 * len(self.plan.fabric.nodes) + 256)
+        self._here = Namespace.current("switches")
+        self._undo.callback(self._here.close)
+        self._check_names_free()
+        self._skip_tunnels()
+        self._allow_congestion_control()
+        for node in self.plan.fabric.hosts:
+            namespace = Namespace.create(node.name, self.plan.sysctls)
+            self._undo.callback(namespace.close)
+            own = tuple(port.interface for port in self.ports[node.name])
+            self.hosts[node.name] = EmulatedHost(node.name, str(node.ip.ip) if node.ip else "", own, namespace)
+        self._undo.callback(self._remove_switch_interfaces)
+        create_links(self.plan.links, self._namespace_fd)
+        with NetlinkSocket() as kernel:
+            bring_up(kernel, self.switch_ports())
+        self._set_up_hosts()
+        if self.plan.fabric.switches:
+            self._set_up_switches()
+        self._wait_running()
+        self._undo.callback(self._end_programs)
+
+    def switch_ports(self) -> list[Port]:
+        """Ends of links that belong to switches; all are in the namespace that the network was made from."""
+        return [port for switch in self.plan.fabric.switches for port in self.ports[switch.name]]
+
+    def _wait_running(self) -> None:
+        """Wait until the kernel uses every link: it notices up to a second late that both ends are up."""
+        deadline = time.monotonic() + RUNNING_TIMEOUT_S
+        places = [(host.network_namespace, self.ports[host.name]) for host in self.hosts.values()]
+        for namespace, ports in [*places, (self.namespace(""), self.switch_ports())]:
+            with namespace.entered(), NetlinkSocket() as kernel:
+                while late := not_running(kernel, ports):
+                    if time.monotonic() > deadline:
+                        raise LinkError(f"interface {late[0]} does not run within {RUNNING_TIMEOUT_S:g} s")
+                    time.sleep(RUNNING_POLL_S)
+
+    def _skip_tunnels(self) -> None:
+        """Keep the kernel from making half a dozen tunnel interfaces in every new namespace; restored afterwards."""
+        with suppress(NodeError):  # a kernel without tunnels, or not its first namespace
+            before = write_sysctl(_TUNNELS, "1", "switches")
+            self._undo.callback(write_sysctl, _TUNNELS, before, "switches")
+
+    def _allow_congestion_control(self) -> None:
+        """Let hosts have the congestion control that they are to have: some are for the first namespace only."""
+        wanted = self.plan.sysctls.get(_CONGESTION)
+        if wanted is None:
+            return
+        allowed = read_sysctl(_ALLOWED, "switches")
+        if wanted not in allowed.split():
+            self._undo.callback(write_sysctl, _ALLOWED, allowed, "switches")
+            write_sysctl(_ALLOWED, f"{allowed} {wanted}", "switches")
+
+    def _check_names_free(self) -> None:
+        with NetlinkSocket() as kernel:
+            taken = indices(kernel)
+        for switch in self.plan.fabric.switches:
+            for name in (switch.name, *(port.interface for port in self.ports[switch.name])):
+                if name in taken:
+                    raise HostError(f"there is an interface {name!r} already: another network is running, or left it")
+
+    def _namespace_fd(self, name: str) -> int:
+        return self.namespace(name).fd
+
+    def namespace(self, name: str) -> Namespace:
+        """The namespace of a host; of anything else, the one that the network was made from.
+
+        Raises:
+            InternalError: Nothing is made yet.
+        """
+        if name in self.hosts:
+            return self.hosts[name].network_namespace
+        if self._here is None:
+            raise InternalError("the network is not started")
+        return self._here
+
+    def _set_up_hosts(self) -> None:
+        tails = {
+            node.name: interfaces.neighbour_tail(node.ip.ip, node.mac)
+            for node in self.plan.fabric.hosts
+            if node.ip and node.mac
+        }
+        for node in self.plan.fabric.hosts:
+            ports = self.ports[node.name]
+            others = [tail for name, tail in tails.items() if name != node.name]
+            address = Address(node.name, node.ip, others) if node.ip and ports else None
+            with self.hosts[node.name].namespace(), NetlinkSocket() as kernel, EthtoolSocket() as features:
+                self.indices.update(set_up_ports(kernel, features, ports, address))
+                check_ports(kernel, features, ports)
+
+    def _set_up_switches(self) -> None:
+        ports = self.switch_ports()
+        for port in ports:
+            with suppress(NodeError):  # a kernel without IPv6
+                write_sysctl(f"net/ipv6/conf/{port.interface}/disable_ipv6", "1", port.node)
+        folder = Path(tempfile.mkdtemp(prefix="icgw-ovs-"))
+        self._undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        self.switches = OpenVSwitch(folder, userspace=self.plan.userspace)
+        self._undo.callback(self.switches.stop)
+        self.switches.start()
+        bridges = [
+            Bridge(one.name, one.dpid or 0, tuple((port.interface, port.number) for port in self.ports[one.name]))
+            for one in self.plan.fabric.switches
+        ]
+        self.switches.configure(bridges, controller=self.plan.controller, fail_mode=self.plan.fail_mode)
+        with NetlinkSocket() as kernel, EthtoolSocket() as features:
+            self.indices.update(set_up_ports(kernel, features, ports))
+            check_ports(kernel, features, ports)
+
+    def stop(self) -> None:
+        """End all programs and take everything down; may be called twice.
+
+        Raises:
+            EmulatorError: The first thing that could not be removed; the rest is removed all the same.
+        """
+        self._undo.close()
+
+    def stop_after(self, error: BaseException) -> None:
+        """Take everything down because of an error, which stays the one that is raised."""
+        try:
+            self.stop()
+        except EmulatorError as second:
+            error.__context__ = second  # beside the first, never instead of it
+
+    def _end_programs(self) -> None:
+        end_programs(list(self.hosts.values()))
+
+    def _remove_switch_interfaces(self) -> None:
+        """Remove what is not in a host's namespace: one end of each pair, the other goes with it."""
+        with NetlinkSocket() as kernel:
+            found = indices(kernel)
+            ends = (
+                next((one for one in pair if one.interface in found and not one.at_host), None)
+                for pair in self.plan.links
+            )
+            kernel.execute([interfaces.delete(found[one.interface], one.interface) for one in ends if one])
+
+
+def _allow_descriptors(wanted: int) -> None:
+    """Raise this process's limit of open files; other processes are not affected."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise HostError(f"{wanted} open files are needed and {hard} allowed: raise the limit (ulimit -n)")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

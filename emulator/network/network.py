@@ -1,0 +1,247 @@
+"""Networks as their users see them: hosts to run programs in, counters to read, checks to make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from emulator.errors import NodeError, TopologyError
+from emulator.model.fabric import Fabric
+from emulator.network.construction import Construction, Plan
+from emulator.network.counters import QueueReader, read_interface_counters
+from emulator.network.host import EmulatedHost
+from emulator.network.interfaces import InterfaceCounters
+from emulator.network.namespace import Namespace
+from emulator.network.netlink import NetlinkSocket
+from emulator.network.offloads import EthtoolSocket
+from emulator.network.openvswitch import OpenVSwitch
+from emulator.network.ports import Port, link_ports
+from emulator.network.probe import unreachable
+from emulator.network.wiring import check_ports
+
+if TYPE_CHECKING:
+    from emulator.network.mininet_view import FabricMininet
+
+HOST_SYSCTLS: Mapping[str, str] = {
+    # IPv6's own packets (neighbour discovery, group reports) would be noise on the lines.
+    "net.ipv6.conf.all.disable_ipv6": "1",
+    "net.ipv6.conf.default.disable_ipv6": "1",
+}
+"""Set in every host, besides what the caller asks for."""
+
+CONNECT_TIMEOUT_S = 30
+REACH_TIMEOUT_S = 10.0
+
+
+class Network:
+    """A fabric in a kernel, made by `build`. Use it as a context, so that it is taken down whatever happens.
+
+    Hosts have a network namespace and no process. Switches are bridges of a private Open vSwitch in the namespace of
+    the calling thread, as in Mininet.
+
+    Attributes:
+        fabric: What is built.
+        links: Both ends of every link.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.fabric = plan.fabric
+        self.links = plan.links
+        self._made = Construction(plan)
+
+    def start(self) -> Network:
+        """Build everything and read back what the kernel set.
+
+        Raises:
+            LinkError: A link could not be made, or the kernel set something else than was asked for.
+            NodeError: A host or switch could not be made.
+            HostError: The kernel or the machine lacks something, or another network is in the way.
+        """
+        self._made.start()
+        return self
+
+    def stop(self) -> None:
+        """End all programs and take everything down; may be called twice.
+
+        Raises:
+            EmulatorError: The first thing that could not be removed; the rest is removed all the same.
+        """
+        self._forget_mininet()
+        self._made.stop()
+
+    def _forget_mininet(self) -> None:
+        shown = self.__dict__.pop("mininet", None)
+        if shown is not None:
+            shown.stop()
+
+    def __enter__(self) -> Network:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self._forget_mininet()
+            self._made.stop_after(error)
+
+    def host(self, name: str) -> EmulatedHost:
+        """A running host.
+
+        Raises:
+            NodeError: There is none of this name.
+        """
+        if name not in self._made.hosts:
+            raise NodeError(f"there is no host {name!r}")
+        return self._made.hosts[name]
+
+    @property
+    def hosts(self) -> tuple[EmulatedHost, ...]:
+        """All hosts, in the fabric's order."""
+        return tuple(self._made.hosts.values())
+
+    @property
+    def switches(self) -> OpenVSwitch:
+        """The switches' daemons, for flows and for their tools' environment.
+
+        Raises:
+            NodeError: The fabric has no switch, or the network is not started.
+        """
+        if self._made.switches is None:
+            raise NodeError("the network has no switch")
+        return self._made.switches
+
+    @cached_property
+    def mininet(self) -> FabricMininet:
+        """The same network as Mininet objects: ``mininet.get('h0').cmd('…')``, tests and the command line work."""
+        from emulator.network.mininet_view import FabricMininet
+
+        return FabricMininet(self)
+
+    def wait_connected(self, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
+        """Wait until every switch is connected to its controller; at once if there is none.
+
+        Args:
+            timeout_s: How long at most, by this kernel's clock.
+
+        Raises:
+            ControllerError: A switch is not connected.
+        """
+        if self._made.switches is not None:
+            self._made.switches.wait_connected(timeout_s)
+
+    def check(self) -> None:
+        """Read back what the kernel has set on every link, as `start` did.
+
+        Raises:
+            LinkError: Something is not (or no longer) as planned.
+        """
+        for host in self.hosts:
+            self._check_in(host.network_namespace, self._made.ports[host.name])
+        self._check_in(self._made.namespace(""), self._made.switch_ports())
+
+    def _check_in(self, namespace: Namespace, ports: Sequence[Port]) -> None:
+        with namespace.entered(), NetlinkSocket() as kernel, EthtoolSocket() as features:
+            check_ports(kernel, features, ports)
+
+    def verify(self, timeout_s: float = REACH_TIMEOUT_S) -> None:
+        """Make sure that every host and the first one reach each other.
+
+        Args:
+            timeout_s: How long at most, by this kernel's clock.
+
+        Raises:
+            NodeError: Two hosts do not; names them.
+        """
+        first, *others = self.hosts
+        lost = unreachable([(other, first) for other in others], timeout_s)
+        if lost:
+            source, target = lost[0]
+            more = f" (and {len(lost) - 1} more do not)" if len(lost) > 1 else ""
+            raise NodeError(f"{source.name} does not reach {target.name} within {timeout_s:g} s{more}")
+
+    def queue_reader(self, names: Sequence[str] | None = None) -> QueueReader:
+        """A reader of the queues of some interfaces, to be closed by the caller.
+
+        Args:
+            names: Interface names; None: all that are shaped.
+
+        Raises:
+            LinkError: One of them does not exist or is not shaped.
+        """
+        by_name = {port.interface: port for pair in self.links for port in pair if port.qdiscs}
+        wanted = list(by_name) if names is None else list(names)
+        for name in wanted:
+            if name not in by_name:
+                raise NodeError(f"there is no shaped interface {name!r}")
+        places: dict[int, tuple[Namespace, list[tuple[Port, int]]]] = {}
+        for name in wanted:
+            namespace = self._made.namespace(by_name[name].node)
+            places.setdefault(namespace.fd, (namespace, []))[1].append((by_name[name], self._made.indices[name]))
+        return QueueReader(places.values())
+
+    def counters(self) -> dict[str, InterfaceCounters]:
+        """Counters of every interface of every link, by interface name."""
+        places = [host.network_namespace for host in self._made.hosts.values()]
+        if self.fabric.switches:
+            places.append(self._made.namespace(""))
+        ours = {port.interface for pair in self.links for port in pair}
+        return {name: one for name, one in read_interface_counters(places).items() if name in ours}
+
+
+def build(
+    fabric: Fabric,
+    *,
+    controller: str | None = None,
+    fail_mode: str | None = None,
+    shaped: bool = True,
+    checksum_offload: bool = True,
+    userspace: bool = False,
+    sysctls: Mapping[str, str] | None = None,
+    seed: int = 1,
+) -> Network:
+    """Plan a network; `Network.start`, or entering it as a context, builds it.
+
+    Args:
+        fabric: What to build.
+        controller: OpenFlow controller such as ``tcp:127.0.0.1:6653``; None: none.
+        fail_mode: What switches do without a controller: ``secure`` (only flows that they are given) or ``standalone``
+            (learning bridges). None: ``secure`` with a controller, else ``standalone``.
+        shaped: Whether links have their rate, delay and queue.
+        checksum_offload: Whether hosts leave TCP and UDP checksums unfinished, which is free and fine between kernels.
+            False where a program reads packets off an interface and sends them on. The userspace datapath is one.
+        userspace: Open vSwitch forwards in its daemon, not in the kernel.
+        sysctls: To set in every host, such as ``{"net.ipv4.tcp_ecn": "1"}``.
+        seed: Of random losses.
+
+    Raises:
+        LinkError: A link's properties are beyond what the kernel can do.
+        TopologyError: Learning bridges in a fabric with loops, where broadcasts would circle for ever.
+    """
+    mode = fail_mode or ("secure" if controller else "standalone")
+    if mode == "standalone" and _has_loop(fabric):
+        raise TopologyError(f"the switches of {fabric.name!r} form loops: without a controller broadcasts would circle")
+    checksums = checksum_offload and not userspace
+    links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
+    return Network(Plan(fabric, links, controller, mode, {**HOST_SYSCTLS, **(sysctls or {})}, userspace))
+
+
+def _has_loop(fabric: Fabric) -> bool:
+    """Whether the switches are joined in more ways than a tree."""
+    leader = {switch.name: switch.name for switch in fabric.switches}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for link in fabric.links:
+        if link.a in leader and link.b in leader:
+            a, b = find(link.a), find(link.b)
+            if a == b:
+                return True
+            leader[a] = b
+    return False
