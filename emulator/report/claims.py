@@ -135,3 +135,17 @@ def examined(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Verdicts on claims of which a run has at least one figure."""
     seen = {verdict.claim.id for verdict in verdicts if verdict.verdict != NO_FIGURE}
     return [verdict for verdict in verdicts if verdict.claim.id in seen]
+
+
+def as_ranges(claims: Sequence[Claim]) -> str:
+    """Numbers of claims with runs of them joined: ``G06 to G08, G11``."""
+    numbers = [claim.id for claim in claims]
+    known = [claim.id for claim in all_claims()]
+    runs: list[list[str]] = []
+    for number in numbers:
+        follows = runs and known.index(number) == known.index(runs[-1][-1]) + 1 and number[0] == runs[-1][-1][0]
+        if follows:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)

@@ -72,9 +72,12 @@ def _panel(
         x = [value / factor for value, _ in points]
         y = [share for _, share in points]
         # Closing the curve downwards shows where the largest value is.
-        panel.step([*x, x[-1]], [*y, y[-1] / 2], where="pre", label=cell.info.variant, **cell_style(cell.info, infos))
+        panel.step(
+            [*x, x[-1]], [*y, y[-1] / 1000], where="pre", label=cell.info.variant, **cell_style(cell.info, infos)
+        )
     panel.set_title(metric)
     panel.set_yscale("log")
+    panel.set_ylim(0.5 / max(measured.sample.size for _, measured in curves), 1.4)
     plain_log_axis(panel.yaxis, as_percent=True)
     if min(smallest) > 0 and max(largest) > 4 * min(smallest):
         panel.set_xscale("log")

@@ -10,12 +10,17 @@ from matplotlib.axes import Axes
 from emulator.model.fabric import Fabric
 from emulator.report.charts import MUTED, PALETTE, Chart, grid, styled, svg_of
 from emulator.report.figures import percent, significant
+from emulator.report.spans import Spans, busy_spans
 from emulator.results.reader import CellResults
 from emulator.results.side import Series
 
 MOST_LINES = 5
 MOST_PANELS = 12
 MOST_POINTS = 600
+"""Of one line of a plot."""
+
+Line = list[tuple[int, float]]
+"""Points of a line: time in ns, and the value from then on."""
 
 
 def series_charts(cells: Sequence[CellResults]) -> list[Chart]:
@@ -31,7 +36,7 @@ def series_charts(cells: Sequence[CellResults]) -> list[Chart]:
             "(measured, counters of the kernel).",
             "used, %",
             _utilization,
-            lambda values: f"up to {percent(max(values) / 100)}",
+            lambda peak: f"up to {percent(peak / 100)}",
         ),
         _chart(
             sampled,
@@ -40,12 +45,9 @@ def series_charts(cells: Sequence[CellResults]) -> list[Chart]:
             "discipline).",
             "packets waiting",
             _backlog,
-            lambda values: f"up to {significant(max(values))} packets",
+            lambda peak: f"up to {significant(peak)} packets",
         ),
     ]
-
-
-Points = tuple[list[float], list[float]]
 
 
 def _chart(
@@ -53,44 +55,49 @@ def _chart(
     title: str,
     caption: str,
     axis: str,
-    points_of: Callable[[Series, int | None], Points],
-    words_of: Callable[[Sequence[float]], str],
+    line_of: Callable[[Series, int], Line],
+    words_of: Callable[[float], str],
 ) -> Chart:
     words = []
     with styled():
         figure, axes = grid(len(cells), columns=2, height=2.7)
         for panel, cell in zip(axes, cells, strict=True):
             rates = _rates(cell.fabric)
-            start = min(one.t_ns[0] for one in cell.side.series.values() if one.t_ns)
-            for position, (name, series) in enumerate(_busiest(cell.side.series)):
-                x, y = points_of(series, rates.get(name))
-                if not y:
-                    continue
-                panel.plot(
-                    [(t - start) / 1e6 for t in x],
-                    y,
-                    drawstyle="steps-post",
-                    linewidth=1.2,
-                    color=PALETTE[position % len(PALETTE)],
-                    label=name,
-                )
-                words.append(f"{cell.info.variant}, {name}: {words_of(y)}")
+            spans = busy_spans(cell.side.series, rates)
+            for position, (name, series) in enumerate(_busiest(cell.side.series, rates)):
+                line = line_of(series, rates[name])
+                colour = PALETTE[position % len(PALETTE)]
+                _draw(panel, line, spans, colour, name)
+                words.append(f"{cell.info.variant}, {name}: {words_of(max(value for _, value in line))}")
+            for seam_ns in spans.seams_ns:
+                panel.axvline(seam_ns / 1e6, color=MUTED, linewidth=0.8, linestyle=":")
             _finish(panel, cell.info.variant, axis)
         svg = svg_of(figure)
+    caption += " Idle stretches are cut out at the dotted lines."
     return Chart(title, caption, f"{title}. " + "; ".join(words) + ".", svg)
+
+
+def _draw(panel: Axes, line: Line, spans: Spans, colour: str, name: str) -> None:
+    label: str | None = name
+    for index, (start, end) in enumerate(spans.stretches):
+        points = [(spans.place_ns(t, index), value) for t, value in line if start <= t <= end]
+        if points:
+            x, y = [t / 1e6 for t, _ in points], [value for _, value in points]
+            panel.plot(x, y, drawstyle="steps-post", linewidth=1.2, color=colour, label=label)
+            label = None
 
 
 def _finish(panel: Axes, title: str, axis: str) -> None:
     panel.set_title(title)
-    panel.set_xlabel("ms of emulated time")
+    panel.set_xlabel("ms of busy emulated time")
     panel.set_ylabel(axis)
     panel.set_ylim(bottom=0)
     if panel.lines:
-        panel.legend(loc="upper right", ncols=1, labelcolor=MUTED, fontsize=7)
+        panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), labelcolor=MUTED, fontsize=7)
 
 
-def _busiest(series: Mapping[str, Series]) -> list[tuple[str, Series]]:
-    items = [(name, one) for name, one in series.items() if len(one.t_ns) > 1]
+def _busiest(series: Mapping[str, Series], rates: Mapping[str, int]) -> list[tuple[str, Series]]:
+    items = [(name, one) for name, one in series.items() if len(one.t_ns) > 1 and name in rates]
     items.sort(key=lambda item: (item[1].tx_bytes[0] - item[1].tx_bytes[-1], item[0]))
     return items[:MOST_LINES]
 
@@ -101,28 +108,25 @@ def _rates(fabric: Fabric | None) -> dict[str, int]:
     return {end: link.spec.rate_bps for link in links for end in (link.a_interface, link.b_interface)}
 
 
-def _utilization(series: Series, rate_bps: int | None) -> Points:
-    if not rate_bps:
-        return [], []
-    t_ns, tx_bytes = _thinned(series.t_ns), _thinned(series.tx_bytes)
-    x, y = [], []
-    for (start, end), (before, after) in zip(pairwise(t_ns), pairwise(tx_bytes), strict=True):
-        if end > start:
-            x.append(float(start))
-            y.append((after - before) * 8e9 / (end - start) / rate_bps * 100)
-    return x, y
+def _utilization(series: Series, rate_bps: int) -> Line:
+    # Every n-th reading of a counter: rates between those that are left are still exact means.
+    stretch = _stretch(series)
+    t_ns, tx_bytes = series.t_ns[::stretch], series.tx_bytes[::stretch]
+    return [
+        (start, (after - before) * 8e9 / (end - start) / rate_bps * 100)
+        for (start, end), (before, after) in zip(pairwise(t_ns), pairwise(tx_bytes), strict=True)
+        if end > start
+    ] or [(t_ns[0], 0.0)]
 
 
-def _backlog(series: Series, _rate_bps: int | None) -> Points:
+def _backlog(series: Series, _rate_bps: int) -> Line:
     # The largest backlog of each stretch is kept: a short queue must not vanish by thinning.
-    stretch = max(1, -(-len(series.t_ns) // MOST_POINTS))
-    starts = range(0, len(series.t_ns), stretch)
-    return (
-        [float(series.t_ns[start]) for start in starts],
-        [float(max(series.backlog_packets[start : start + stretch])) for start in starts],
-    )
+    stretch = _stretch(series)
+    return [
+        (series.t_ns[start], float(max(series.backlog_packets[start : start + stretch])))
+        for start in range(0, len(series.t_ns), stretch)
+    ]
 
 
-def _thinned(values: Sequence[int]) -> Sequence[int]:
-    """At most about `MOST_POINTS` of them; of counters, so that rates between those left are still exact means."""
-    return values[:: max(1, -(-len(values) // MOST_POINTS))]
+def _stretch(series: Series) -> int:
+    return max(1, len(series.t_ns) // MOST_POINTS)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from emulator.report.claims import Verdict, examined, judge, not_examined
+from emulator.report.claims import Verdict, as_ranges, examined, judge, not_examined
 from emulator.report.comparison import figure_tables, theory_rows
 from emulator.report.judgement import Figure, Finding
 from emulator.results.reader import Results
@@ -33,7 +33,7 @@ def print_results(results: Results, console: Console, *, all_figures: bool = Fal
     if seen:
         console.print(claims_table(seen))
         missing = not_examined(verdicts)
-        console.print(Text(f"Not examined by this scenario: {', '.join(claim.id for claim in missing)}", style="dim"))
+        console.print(Text(f"Not examined by this scenario: {as_ranges(missing)}", style="dim"))
     rows = theory_rows(results)
     if rows:
         console.print(theory_table(results))
@@ -87,12 +87,13 @@ def _figure(figure: Figure | None) -> str:
 def theory_table(results: Results) -> Table:
     """Measured figures beside their closed forms."""
     table = _table("Measured beside theory")
-    for name in ("variant", "workload", "metric"):
-        table.add_column(name, overflow="fold")
-    for name in ("measured", "theory", "difference", ""):
+    table.add_column("variant", overflow="fold")
+    table.add_column("figure", overflow="fold")
+    for name in ("measured", "theory", "apart"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in theory_rows(results):
-        table.add_row(row.variant, row.workload, row.metric, row.measured, row.theory, row.difference, row.relative)
+        apart = f"{row.difference} ({row.relative})" if row.relative else row.difference
+        table.add_row(row.variant, f"{row.workload}.{row.metric}", row.measured, row.theory, apart)
     return table
 
 
