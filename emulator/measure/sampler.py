@@ -50,7 +50,7 @@ class Sampler:
     Args:
         vantages: Interfaces to read.
         interval_ns: From one reading to the next, at first.
-        most_readings: Readings that are kept at most beside the last, at least 2.
+        most_readings: Readings that are kept at most beside the last; at least 2, rounded up to an even number.
 
     Raises:
         EngineError: An interface is missing.
@@ -60,7 +60,8 @@ class Sampler:
         if interval_ns < 1 or most_readings < 2:
             raise ValueError("a sampler needs an interval of at least 1 ns and room for at least 2 readings")
         self.interval_ns = interval_ns
-        self._most = most_readings
+        # With an odd number the first reading after a thinning would be only half an interval after the last.
+        self._most = most_readings + most_readings % 2
         self._times_ns: list[int] = []
         self._readings: list[list[PortCounters]] = []
         self._places: list[_Place] = []

@@ -35,7 +35,7 @@ def run(workload: Checkpoint, context: Context) -> list[Record]:
         device = context.storage.volume(context.host(name, workload.name), target)
         amount = {"io_size": str(blocks * workload.block_bytes), "end_fsync": "1"}
         seed = derive(context.seed, "fio", workload.name, name)
-        options = io_options(device, "write", workload.block_bytes, workload.queue_depth, amount, seed)
+        options = io_options(device, "write", workload.block_bytes, workload.queue_depth, amount, seed, workload.name)
         jobs.append(FioJob(f"client-{position}", options))
     context.progress(f"{workload.name}: {len(clients)} clients write", 1, 2)
     with tempfile.TemporaryDirectory(prefix="icgw-fio-") as folder:

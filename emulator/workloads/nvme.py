@@ -51,7 +51,9 @@ def io_options(
     """Fio's options for one job on one volume."""
     region = VOLUME_BYTES if "write" not in pattern else WRITE_REGION_BYTES
     if block_bytes > region:
-        raise WorkloadError(f"a block of {block_bytes} bytes is larger than the {region} bytes that are used")
+        raise WorkloadError(
+            f"workload {what}: a block of {block_bytes} bytes is larger than the {region} bytes of a volume in use"
+        )
     return {
         "filename": str(device),
         "rw": pattern,
@@ -81,7 +83,9 @@ def _jobs(workload: NvmeIo, context: Context) -> list[FioJob]:
         pause = {"thinktime_blocks": str(depth)} if workload.think_ns else {}
         for position, name in enumerate(workload.initiators):
             seed = derive(context.seed, "fio", workload.name, depth, name)
-            options = io_options(devices[name], workload.pattern, workload.block_bytes, depth, amount | pause, seed)
+            options = io_options(
+                devices[name], workload.pattern, workload.block_bytes, depth, amount | pause, seed, workload.name
+            )
             jobs.append(FioJob(f"qd{depth}-{position}", options, position == 0, bool(workload.think_ns)))
     return jobs
 

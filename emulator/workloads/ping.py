@@ -1,7 +1,8 @@
 """Round-trip times of ICMP echoes: by an agent with nanosecond clocks, cross-checked by the system's ``ping``.
 
-``ping`` prints at most three decimals of a millisecond (and fewer above 1 ms), so its figures end at 1 us. The agent sends the same echo
-requests to the target's kernel and takes the arrival time from the sending host's kernel (`SO_TIMESTAMPNS`).
+``ping`` prints at most three decimals of a millisecond (and fewer above 1 ms), so its figures end at 1 us. The agent
+sends the same echo requests to the target's kernel and takes the arrival time from the sending host's kernel
+(`SO_TIMESTAMPNS`).
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def _predict(workload: Ping, context: Context, findings: Findings, sample: Distr
     formula = "sum over links, both ways, of delay + serialization"
     if stations:
         formula += f", plus the latency of {len(stations)} station crossings"
-    findings.theory("rtt", predicted_ns, "ns", formula)
+    findings.theory("rtt_mean", predicted_ns, "ns", formula)
     findings.measured("rtt_error", sample.mean - predicted_ns, "ns", f"{AGENT}, less theory")
 
 
