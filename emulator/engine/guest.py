@@ -1,27 +1,31 @@
 """The first program of an emulated machine: prepares it, runs the job, and halts.
 
-It is copied into the run's folder and started as process 1 of the machine (a virtual-time kernel, or namespaces of the
-host's kernel) with the host's own Python, isolated and without site packages: so it imports the standard library only
-and nothing of this project. ``guest.json`` beside it says what to do; ``control/exit.json`` is what it leaves there.
-Its clock is the machine's own, so the limit on emulated time is exact.
+It is copied into the run's folder, with what to do as the argument of `main`, and started as process 1 of the machine
+(a virtual-time kernel, or namespaces of the host's kernel) with the host's own Python, isolated and without site
+packages: so it imports the standard library only, and of that only what is cheap, as it is part of every job's time.
+``control/ended`` beside it is what it leaves. Its clock is the machine's own, so the limit on emulated time is exact.
 
 Not responsible for anything on the host: see `emulator.engine.firstprogram` and the engines.
 """
 
-# pathlib costs time at every start; paths and programs are the emulated machine's own.
+# pathlib is not cheap; paths and programs are the emulated machine's own.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH120, PTH123, PTH211, S103, S108, S606
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import resource
-import signal
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Any
+else:
+    import _signal  # what `signal` wraps in enumerations, at a price
 
 NS_PER_S = 1_000_000_000
 MNT_DETACH = 2
@@ -160,9 +164,9 @@ def start(config: dict[str, Any], log: int) -> int:
         return child
     try:
         os.setsid()
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+            _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and programs would inherit that
         null = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
@@ -187,17 +191,17 @@ def supervise(job: int, end_ns: int) -> dict[str, Any]:
                 break
             if pid == job:
                 code = os.waitstatus_to_exitcode(status)
-                return {"exit_code": code if code >= 0 else 128 - code, "limit": False}
+                return {"exit_code": code if code >= 0 else 128 - code, "limit": 0}
         left_ns = end_ns - time.monotonic_ns()
         if left_ns <= 0:
-            return {"exit_code": 128 + signal.SIGKILL, "limit": True}
-        signal.sigtimedwait((signal.SIGCHLD,), left_ns / NS_PER_S)
+            return {"exit_code": 128 + _signal.SIGKILL, "limit": 1}
+        _signal.sigtimedwait((_signal.SIGCHLD,), left_ns / NS_PER_S)
 
 
 def end_all() -> None:
     """End every other process, so that nothing writes any more."""
     try:
-        os.kill(-1, signal.SIGKILL)
+        os.kill(-1, _signal.SIGKILL)
         while True:
             os.waitpid(-1, 0)
     except (ProcessLookupError, ChildProcessError):
@@ -205,19 +209,22 @@ def end_all() -> None:
 
 
 def leave(control: int, record: dict[str, Any]) -> None:
-    """Write the record that tells the host how the job ended."""
-    file = os.open("exit.json.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=control)
-    os.write(file, json.dumps(record).encode())
+    """Write the record that tells the host how the job ended: a line for each fact, all of it at once."""
+    text = "".join(f"{name} {value}\n" for name, value in record.items())
+    file = os.open("ended.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=control)
+    os.write(file, text.encode())
     os.close(file)
-    os.rename("exit.json.new", "exit.json", src_dir_fd=control, dst_dir_fd=control)
+    os.rename("ended.new", "ended", src_dir_fd=control, dst_dir_fd=control)
 
 
-def main() -> None:
-    """Prepare the machine, run the job and halt."""
+def main(config: dict[str, Any]) -> None:
+    """Prepare the machine, run the job and halt.
+
+    Args:
+        config: What to do, as the engines write it.
+    """
     home = os.path.dirname(sys.argv[0])
-    with open(f"{home}/guest.json", encoding="utf-8") as file:
-        config = json.load(file)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGCHLD,))
     control = -1
     try:
         if config["own_kernel"]:
@@ -238,7 +245,7 @@ def main() -> None:
         end_all()
         record["virtual_ns"] = time.monotonic_ns() - started_ns
     except (SetupError, OSError) as error:
-        record = {"error": str(error)}
+        record = {"error": " ".join(str(error).split())}
     try:
         leave(control, record)
     except OSError as error:
@@ -247,7 +254,3 @@ def main() -> None:
     if config["own_kernel"]:
         os.sync()
         LIBC.reboot(RB_POWER_OFF)
-
-
-if __name__ == "__main__":
-    main()

@@ -16,17 +16,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from emulator.engine import process
+from emulator.engine import guard, process
 from emulator.engine.account import Account
-from emulator.engine.guard import start_guard
 from emulator.errors import HostError
 
 _NAME = re.compile(r"(?P<pid>\d+)-(?P<start>\d+)-\d+\.ledger")
 _SUFFIX = ".ledger"
+_REPOSITORY = Path(__file__).resolve().parents[2]
 _ATTEMPTS = 20
 _PREFIX = "/tmp/icgw-"  # noqa: S108 - short enough for UNIX sockets in it; owner and mode are checked
 
@@ -82,7 +83,7 @@ class Ledger:
             self.folder.mkdir(mode=0o700)
             if self._account is not None:
                 os.chown(self.folder, self._account.uid, self._account.gid)
-            self._guard = start_guard(self._path)
+            self._guard = _start_guard(self._path)
         except OSError as error:
             remove_run(self._path)
             raise HostError(f"cannot make {self.folder}: {error.strerror}") from None
@@ -127,6 +128,18 @@ class Ledger:
             if path != self._path and _owner_lives(path):
                 found.update({cpu for (cpu,) in _lines(path, r"cpu (\d+)")})
         return found
+
+
+def _start_guard(ledger: Path) -> subprocess.Popen[bytes]:
+    """Start the guard of a run; it does its work when the returned process's standard input is closed."""
+    return subprocess.Popen(
+        [sys.executable, "-IS", guard.__file__, str(_REPOSITORY), str(ledger)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,  # a Ctrl-C is not for it
+    )
 
 
 def _lines(path: Path, pattern: str) -> list[tuple[int, ...]]:

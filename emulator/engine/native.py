@@ -100,14 +100,14 @@ class _Namespaces:
         if job.limits.memory_bytes > available_bytes():
             size = format_size(job.limits.memory_bytes)
             raise MissingCapability("memory", f"job '{job.name}' needs {size}: end other programs or give it less")
-        program = firstprogram.write(self._folder, _configuration(job))
         started_s = time.monotonic()
         observer.started(job)
         try:
+            program = firstprogram.write(self._folder, _configuration(job))
             self._process = spawn([*_UNSHARE, str(program)], self._folder / "printed", {"PATH": os.defpath})
+            self._ledger.add_session(self._process.pid)
         except (OSError, subprocess.SubprocessError) as error:
             raise EngineError(f"job '{job.name}': cannot start unshare: {error}") from None
-        self._ledger.add_session(self._process.pid)
         if not self._follow(self._process, observer, interrupts, started_s):
             return None
         wall_s = time.monotonic() - started_s

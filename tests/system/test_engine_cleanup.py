@@ -179,7 +179,7 @@ def test_nothing_is_left(run: Run, moment: Callable[[Run], bool], signals: tuple
 def test_the_next_run_sweeps_what_a_killed_one_left(run: Run, repository: Path) -> None:
     """If the guard is killed too, the following run of the same user removes the folder and its last processes."""
     run.wait(Run.job_runs)
-    [guard] = [pid for pid in run.processes() if b"emulator.engine.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [guard] = [pid for pid in run.processes() if b"guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(guard, signal.SIGKILL)
     run.engine.kill()
     run.engine.wait()

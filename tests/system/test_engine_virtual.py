@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -291,3 +292,52 @@ def test_a_job_without_a_limit_in_sight_costs_no_wall_limit(out: Path, base: Pat
     limits = Limits(virtual_ns=10**14, wall_s=60, memory_bytes=512 << 20)
     result, _ = run_shell(f"{PYTHON} -c '{code}' & wait; (sleep 3000; echo x) | cat", out, base, limits)
     assert result.virtual_ns > 12_000 * 10**9
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+from tests.support.engine_jobs import run_shell
+try:
+    result, log = run_shell("head -c 1000000 /dev/zero > $ICGW_OUT/big || exit 9", Path(sys.argv[1]), Path(sys.argv[2]))
+    print(result.exit_code, log, end="")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small file system")
+@pytest.mark.parametrize(
+    ("full", "said"),
+    [
+        ("out", r"EngineError job 'shell': its results folder \S+ has no space left"),
+        ("runs", r"EngineError job 'shell': cannot start the kernel .* No space left on device"),
+    ],
+)
+def test_a_full_disk(full: str, said: str, tmp_path: Path, repository: Path) -> None:
+    """A results folder that fills up, and no room for the run's own files, are one line each."""
+    for name in ("out", "runs"):
+        (tmp_path / name).mkdir(mode=0o711)
+    # Three pages: enough for the ledger and the folders, not for the machine's first program.
+    size = {"out": "64k", "runs": "12k"}[full]
+    command = 'mount -t tmpfs -o "size=$1,mode=711" full "$2" && exec "$3" -c "$4" "$5" "$6"'
+    folders = [str(tmp_path / name) for name in ("out", "runs")]
+    argv = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        command,
+        "sh",
+        size,
+        str(tmp_path / full),
+        sys.executable,
+        FULL_DISK,
+        *folders,
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(repository)}
+    )
+    assert re.match(said, done.stdout), done
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""

@@ -64,21 +64,17 @@ class Machine:
             EngineError: The kernel cannot be started.
         """
         self._started_s = self._moved_s = now_s
+        environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(self._temporary), "HOME": str(self._folder)}
         try:
             firstprogram.write(self._folder, guest_configuration(self.job), self._account)
             self._page = StatusPage(self._folder / "status", self._account)
-        except OSError as error:
-            what = f"cannot write its run's folder {self._folder}: {error.strerror}"
-            raise EngineError(f"job '{self.job.name}': {what}") from None
-        command = kernel_command(kernel, self._folder, self.job, seccomp=seccomp)
-        environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(self._temporary), "HOME": str(self._folder)}
-        try:
+            command = kernel_command(kernel, self._folder, self.job, seccomp=seccomp)
             self._process = spawn(command, self._folder / "console", environment, cpu=self.cpu, account=self._account)
+            self._handle = os.pidfd_open(self._process.pid)
+            self._ledger.add_session(self._process.pid)
+            self._ledger.add_cpu(self.cpu)
         except (OSError, subprocess.SubprocessError) as error:
             raise EngineError(f"job '{self.job.name}': cannot start the kernel {kernel}: {error}") from None
-        self._ledger.add_session(self._process.pid)
-        self._ledger.add_cpu(self.cpu)
-        self._handle = os.pidfd_open(self._process.pid)
 
     def fileno(self) -> int:
         """A file descriptor that becomes readable when the kernel has ended."""

@@ -24,7 +24,7 @@ for argument in "$@"; do
         mem=*) memory=${argument#mem=} ;;
     esac
 done
-leave() { printf '%s' "$1" > "$run/control/exit.json"; }
+leave() { printf 'exit_code %s\\nlimit %s\\nvirtual_ns %s\\n' "$@" > "$run/control/ended"; }
 """
 
 

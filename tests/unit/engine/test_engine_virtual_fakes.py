@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import os
@@ -24,7 +25,7 @@ from emulator.errors import (
 )
 
 FakeKernel = Callable[[str], Path]
-WELL = """leave '{"exit_code": 0, "limit": false, "virtual_ns": 160000001}'\n"""
+WELL = "leave 0 0 160000001\n"
 
 
 def page(state: int, time_ns: int, pid: int, comm: bytes, message: bytes = b"", calls: int = 0) -> str:
@@ -52,7 +53,7 @@ def test_a_non_zero_exit_without_a_report_is_only_a_number(
     fake_kernel: FakeKernel, base: Path, out: Path, recorder
 ) -> None:
     """A job that fails without error.json is the caller's to judge."""
-    kernel = fake_kernel("""leave '{"exit_code": 137, "limit": false, "virtual_ns": 5}'""")
+    kernel = fake_kernel("leave 137 0 5")
     [result] = run(kernel, base, recorder, Job("a", ("x",), out))
     assert result.exit_code == 137
 
@@ -73,10 +74,7 @@ def test_a_reported_error_is_raised_as_itself(
     """error.json plus a non-zero exit becomes the exception of that name, with the job's one line and exit code."""
     report = json.dumps({"exit_code": exit_code, "kind": kind, "message": message})
     (out.parent / "report").write_text(report)
-    kernel = fake_kernel(
-        f"cp {out.parent}/report {out}/error.json\n"
-        f"""leave '{{"exit_code": {exit_code}, "limit": false, "virtual_ns": 5}}'"""
-    )
+    kernel = fake_kernel(f"cp {out.parent}/report {out}/error.json\nleave {exit_code} 0 5")
     with pytest.raises(expected) as caught:
         run(kernel, base, recorder, Job("a", ("x",), out))
     assert str(caught.value) == message
@@ -100,8 +98,12 @@ def test_a_reported_error_is_raised_as_itself(
         ("echo 'open: permission denied'; exit 1", "it ended with status 1: open: permission denied"),
         ("printf '\\377\\376 \\033[31m'; exit 1", "it ended with status 1: "),
         (
-            """leave '{"error": "mounting overlay on /sys/root: No such device"}'""",
+            'echo "error mounting overlay on /sys/root: No such device" > "$run/control/ended"',
             "cannot be prepared: mounting overlay",
+        ),
+        (
+            "echo 'first program: cannot say how the job ended: No space left on device'; echo '[ 0.2] reboot: x'",
+            "the machine's first program: cannot say how the job ended: No space left on device",
         ),
         (page(3, 7, 1, b"init", b"sysrq triggered crash") + "kill -ABRT $$", "panicked: sysrq triggered crash"),
     ],
@@ -140,7 +142,7 @@ def test_a_kernel_that_is_not_a_program(base: Path, out: Path, recorder, tmp_pat
 
 def test_the_virtual_limit(fake_kernel: FakeKernel, base: Path, out: Path, recorder) -> None:
     """A record that says the time was up becomes a LimitError with the limit in exact units."""
-    kernel = fake_kernel("""leave '{"exit_code": 137, "limit": true, "virtual_ns": 5}'""")
+    kernel = fake_kernel("leave 137 1 5")
     job = Job("a", ("x",), out, limits=Limits(virtual_ns=1_500_000))
     with pytest.raises(LimitError, match=r"job 'a': reached its limit of 1\.5 ms of emulated time"):
         run(kernel, base, recorder, job)
@@ -224,14 +226,15 @@ def test_seed_memory_and_instructions_reach_the_machine(
     fake_kernel: FakeKernel, base: Path, out: Path, recorder
 ) -> None:
     """Seed and memory are on the command line, the job's command and environment in the machine's instructions."""
-    kernel = fake_kernel(f'echo $seed $memory > {out}/seen; cp "$run/guest.json" {out}/guest.json\n' + WELL)
+    kernel = fake_kernel(f'echo $seed $memory > {out}/seen; cp "$run/init" {out}/init\n' + WELL)
     limits = Limits(memory_bytes=(100 << 20) + 1)
     job = Job(
         "a", ("prog", "a b", "ü"), out, seed=2**64 + 5, limits=limits, environment={"X": "1", "HOME": "/elsewhere"}
     )
     run(kernel, base, recorder, job)
     assert (out / "seen").read_text() == "5 101M\n"
-    instructions = json.loads((out / "guest.json").read_text())
+    call = ast.parse((out / "init").read_text()).body[-1].value
+    instructions = ast.literal_eval(call.args[0])
     assert instructions["argv"] == ["prog", "a b", "ü"]
     assert instructions["environment"]["X"] == "1"
     assert instructions["environment"]["HOME"] == "/elsewhere"
@@ -258,9 +261,9 @@ def test_side_by_side_one_machine_a_cpu(
 cpu=$(grep Cpus_allowed_list /proc/self/status | cut -f2)
 mkdir {tmp_path}/cpu-$cpu || exit 9
 echo $cpu >> {tmp_path}/used
-index=$(sed 's/.*"argv": \\["\\([0-9]*\\)".*/\\1/' "$run/guest.json")
+index=$(sed -n "s/^main(.*'argv': \\['\\([0-9]*\\)'.*/\\1/p" "$run/init")
 rmdir {tmp_path}/cpu-$cpu
-leave '{{"exit_code": '$index', "limit": false, "virtual_ns": 1}}'
+leave $index 0 1
 """
     )
     results = run(kernel, base, recorder, *jobs_in(tmp_path, 7))
@@ -272,7 +275,7 @@ def test_the_first_failure_ends_the_others(fake_kernel: FakeKernel, base: Path, 
     """One job fails while others run and wait: their machines are ended and none is started any more."""
     kernel = fake_kernel(
         f"""
-if grep -q '"argv": \\["0"' "$run/guest.json"; then
+if grep -q "^main(.*'argv': \\['0'" "$run/init"; then
     [ {len(os.sched_getaffinity(0))} = 1 ] || while [ ! -e {tmp_path}/other ]; do sleep 0.01; done
     echo 'Kernel panic - not syncing: of all things'; exit 1
 fi
@@ -330,7 +333,7 @@ def test_traces_of_an_earlier_run_are_not_taken_for_new(
     (out / "error.json").write_text('{"exit_code": 7, "kind": "WorkloadError", "message": "old"}')
     (out / "log.txt").write_text("old")
     (out / "progress.jsonl").write_text('{"stage": "old", "done": 1, "total": 1}\n')
-    kernel = fake_kernel("""leave '{"exit_code": 7, "limit": false, "virtual_ns": 5}'""")
+    kernel = fake_kernel("leave 7 0 5")
     [result] = run(kernel, base, recorder, Job("a", ("x",), out))
     assert result.exit_code == 7
     assert all(stage != "old" for _, _, stage, _, _ in recorder.progress)
