@@ -46,9 +46,13 @@ def duration_ns(results: Sequence[FioResult]) -> int:
 
 
 def io_options(
-    device: Path, pattern: str, block_bytes: int, depth: int, amount: dict[str, str], seed: int
+    device: Path, pattern: str, block_bytes: int, depth: int, amount: dict[str, str], seed: int, what: str
 ) -> dict[str, str]:
-    """Fio's options for one job on one volume."""
+    """Make the options of one fio job on one volume.
+
+    Raises:
+        WorkloadError: A block is larger than what is used of the volume; names the workload *what*.
+    """
     region = VOLUME_BYTES if "write" not in pattern else WRITE_REGION_BYTES
     if block_bytes > region:
         raise WorkloadError(
