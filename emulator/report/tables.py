@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -40,10 +41,18 @@ def print_results(results: Results, console: Console, *, all_figures: bool = Fal
     if all_figures or not (seen or rows):
         for table in figure_tables_text(results):
             console.print(table)
-    for outcome in manifest.expectations:
-        passed = bool(outcome.get("passed"))
-        mark = ("as expected: ", "bold green") if passed else ("NOT as expected: ", "bold red")
-        console.print(Text.assemble(mark, f"{outcome.get('variant')}: {outcome.get('reason')}"))
+    _print_expectations(results, console)
+
+
+def _print_expectations(results: Results, console: Console) -> None:
+    """Those that are met as a number, the others in full."""
+    outcomes = results.manifest.expectations
+    failed = [outcome for outcome in outcomes if not outcome["passed"]]
+    for outcome in failed:
+        console.print(Text.assemble(("NOT as expected: ", "bold red"), f"{outcome['variant']}: {outcome['reason']}"))
+    if outcomes:
+        style = "bold green" if not failed else ""
+        console.print(Text(f"{len(outcomes) - len(failed)} of {len(outcomes)} expectations met", style=style))
 
 
 def claims_table(verdicts: Sequence[Verdict]) -> Table:
@@ -86,14 +95,14 @@ def _figure(figure: Figure | None) -> str:
 
 def theory_table(results: Results) -> Table:
     """Measured figures beside their closed forms."""
-    table = _table("Measured beside theory")
+    table = _table("Measured beside theory", box.SIMPLE_HEAD)
     table.add_column("variant", overflow="fold")
     table.add_column("figure", overflow="fold")
     for name in ("measured", "theory", "apart"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in theory_rows(results):
-        apart = f"{row.difference} ({row.relative})" if row.relative else row.difference
-        table.add_row(row.variant, f"{row.workload}.{row.metric}", row.measured, row.theory, apart)
+        name = f"{row.workload}.{row.metric}"
+        table.add_row(row.variant, name, row.measured, row.theory, row.relative or row.difference)
     return table
 
 
@@ -120,5 +129,5 @@ def figure_tables_text(results: Results) -> list[Table]:
     return tables
 
 
-def _table(title: str) -> Table:
-    return Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold", expand=False)
+def _table(title: str, borders: box.Box = box.HEAVY_HEAD) -> Table:
+    return Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=borders, pad_edge=False)

@@ -75,7 +75,7 @@ def _first(records: Sequence[Record], kind: Kind) -> Record | None:
 
 
 def _judge(expectation: Expectation, figure: Record, records: Sequence[Record]) -> Outcome:
-    name = f"{figure.workload}.{figure.metric} is {_number(figure.value)} {figure.unit}"
+    name = f"{figure.workload}.{figure.metric} is {_figure(figure.value, figure.unit)}"
     reference: float | None = None
     if expectation.of is not None:
         record = _first(records, Kind(expectation.of))
@@ -83,7 +83,7 @@ def _judge(expectation: Expectation, figure: Record, records: Sequence[Record]) 
             reason = f"{name}, and there is no {expectation.of} record to compare with"
             return Outcome(expectation, figure.variant, False, reason)
         reference = record.value
-        name += f" ({expectation.of}: {_number(reference)})"
+        name += f" ({expectation.of}: {_figure(reference, figure.unit)})"
     passed, bounds = True, []
     for words, bound in (
         ("at least", expectation.at_least),
@@ -96,7 +96,7 @@ def _judge(expectation: Expectation, figure: Record, records: Sequence[Record]) 
         if limit is None:
             reason = f"{name}, which cannot be compared with a bound in {bound.unit}"
             return Outcome(expectation, figure.variant, False, reason)
-        bounds.append(f"{words} {_number(bound.value)} {bound.unit}".removesuffix(" 1"))
+        bounds.append(f"{words} {_figure(bound.value, bound.unit)}")
         if words == "within":
             passed &= reference is not None and abs(figure.value - reference) <= limit
         else:
@@ -114,5 +114,9 @@ def _limit(bound: Bound, unit: str, reference: float | None) -> float | None:
     return bound.value if bound.unit == unit else None
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _figure(value: float, unit: str) -> str:
+    """A figure with six digits; rates in Gbit/s, so that no powers of ten have to be counted."""
+    if unit == "bit/s":
+        value, unit = value / 1e9, "Gbit/s"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if unit == "1" else f"{text} {unit}"
