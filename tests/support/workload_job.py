@@ -74,7 +74,7 @@ def leftovers() -> dict[str, list[str]]:
     """What workloads could have left in the machine."""
     folders = ("kernel/config/nullb", "kernel/config/nvmet/subsystems", "kernel/config/nvmet/ports", "class/nvme")
     found = {name: sorted(entry.name for entry in Path("/sys", name).iterdir() if entry.is_dir()) for name in folders}
-    found["temporary"] = sorted(entry.name for entry in Path("/tmp").glob("icgw*"))
+    found["temporary"] = sorted(entry.name for entry in Path("/tmp").glob("icgw-fio-*"))
     names = subprocess.run(["ps", "-eo", "comm="], capture_output=True, text=True, check=True).stdout.split()
     found["programs"] = sorted({"iperf3", "fio", "ping"} & set(names))
     found["threads"] = sorted(thread.name for thread in threading.enumerate())
