@@ -136,7 +136,7 @@ def test_mean_wait_is_that_of_md1(load: float) -> None:
     for the comparison to say something.
     """
     station = Station(StationModel(0, 1_000_000, None, INFINITE, "test"))
-    batches, size = 40, 5_000
+    batches, size = 40, 10_000
     means, before = [], 0
     for number, now in enumerate(poisson(load, 1000, batches * size), start=1):
         station.arrive(now, 64)
