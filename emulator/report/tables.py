@@ -130,4 +130,6 @@ def figure_tables_text(results: Results) -> list[Table]:
 
 
 def _table(title: str, borders: box.Box = box.HEAVY_HEAD) -> Table:
-    return Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=borders, pad_edge=False)
+    return Table(
+        title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=borders, pad_edge=False
+    )
