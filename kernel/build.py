@@ -31,6 +31,8 @@ class Job:
     """One build: what to build, with what, and where."""
 
     tree: Tree
+    #: its hash when the build began
+    digest: str
     store: cache.Cache
     #: a source tree or archive; None: take it from the package mirror
     given: Path | None
@@ -126,7 +128,7 @@ def get_kernel(arguments: argparse.Namespace, progress: Progress) -> Path:
             return kernel
         host.check_space(store.home)
         with store.workspace() as work:
-            job = Job(tree, store, arguments.source, arguments.jobs, work, work / "build.log", progress)
+            job = Job(tree, digest, store, arguments.source, arguments.jobs, work, work / "build.log", progress)
             try:
                 return build(job)
             except BuildFailure as error:
@@ -154,7 +156,7 @@ def keep_log(job: Job, error: BuildFailure) -> BuildFailure:
     """Saves the log of a failed build from the removal of its folder."""
     if not job.log.exists():
         return error
-    kept = job.store.log_path(job.tree.digest())
+    kept = job.store.log_path(job.digest)
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(job.log, kept)
     return BuildFailure(error.what.replace(str(job.log), str(kept)), f"the log is {kept}")
@@ -203,7 +205,7 @@ def unpack_given(job: Job, given: Path) -> Unpacked:
     else:
         tree, digest = source.unpack_archive(given, job.work / "given", job.progress, job.log), source.sha256_of(given)
     version = source.version_of(tree)
-    if tuple(int(part) for part in version.split(".")[:2]) < versions.MINIMUM:
+    if source.series_of(tree) < versions.MINIMUM:
         wanted = ".".join(map(str, versions.MINIMUM))
         raise HostProblem(f"{given} is kernel {version}, which is too old", f"{wanted} or later is needed")
     return Unpacked(tree, version, digest)
@@ -243,13 +245,13 @@ def build_from(job: Job, unpacked: Unpacked) -> Path:
     meta = {
         "source_version": unpacked.version,
         "source_sha256": unpacked.sha256,
-        "tree": job.tree.digest(),
+        "tree": job.digest,
         "patches": [path.name for path in job.tree.patches],
         "compiler": host.run(["gcc", "-dumpfullversion"]).stdout.strip(),
         "kernel_sha256": source.sha256_of(kernel),
         "smoke_random": report.random,
     }
-    return job.store.install(kernel, unpacked.version, job.tree.digest(), meta)
+    return job.store.install(kernel, unpacked.version, job.digest, meta)
 
 
 if __name__ == "__main__":

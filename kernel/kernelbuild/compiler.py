@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import host, kconfig
+from . import host, kconfig, source
 from .errors import BuildFailure, HostProblem, UnsuitableSource
 from .progress import Progress
 
 #: How many files a build compiles and archives, for the percentage only.
-EXPECTED_STEPS = 1900
+EXPECTED_STEPS = 1950
 
 #: Nothing of the builder or the moment goes into the kernel.
 _FIXED = {
@@ -26,8 +26,9 @@ def configure(tree: Path, fragment: Path, log: Path) -> None:
     Raises:
         UnsuitableSource: an option asked for did not survive.
     """
+    asked = kconfig.load_fragment(fragment, source.series_of(tree))
     target = tree / ".icgw-fragment"
-    target.write_bytes(fragment.read_bytes())
+    target.write_text("".join(f"{option}={value}\n" for option, value in asked.items()), encoding="utf-8")
     code = host.watch(
         ["make", "ARCH=um", f"KCONFIG_ALLCONFIG={target}", "allnoconfig"],
         log=log,
@@ -38,7 +39,7 @@ def configure(tree: Path, fragment: Path, log: Path) -> None:
     if code != 0:
         raise BuildFailure(f"the kernel could not be configured ({host.tail(log)})", f"the log is {log}")
     final = kconfig.parse_config((tree / ".config").read_text(encoding="utf-8"))
-    missing = kconfig.dropped(kconfig.load_fragment(fragment), final)
+    missing = kconfig.dropped(asked, final)
     if missing:
         raise UnsuitableSource(
             f"options of {fragment.name} are not in the configuration: {', '.join(missing)}",

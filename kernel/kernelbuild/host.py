@@ -203,9 +203,11 @@ def tail(log: Path, wanted: Sequence[str] = ("error", "Error", "fatal"), limit: 
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-limit:]
     except OSError:
         return ""
-    telling = [line.strip() for line in lines if any(word in line for word in wanted)]
-    if telling:
-        return telling[0]
+    for number, line in enumerate(lines):
+        if any(word in line for word in wanted):
+            # make only reports that something failed; what it was stands above
+            above = line.startswith("make") and number > 0
+            return lines[number - 1 if above else number].strip()
     return lines[-1].strip() if lines else ""
 
 

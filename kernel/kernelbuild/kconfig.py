@@ -9,14 +9,17 @@ from .errors import BuildError
 
 _ASSIGNED = re.compile(r"^(CONFIG_[A-Za-z0-9_]+)=(.+)$")
 _UNSET = re.compile(r"^# (CONFIG_[A-Za-z0-9_]+) is not set$")
+_UNTIL = re.compile(r"^(.*\S)\s+# until (\d+)\.(\d+)$")
 
 
-def parse_fragment(text: str, name: str = "config.fragment") -> dict[str, str]:
+def parse_fragment(text: str, name: str = "config.fragment", series: tuple[int, int] = (0, 0)) -> dict[str, str]:
     """Reads the options asked for.
 
     Args:
-        text: lines `CONFIG_X=value`, comments and blank lines.
+        text: lines `CONFIG_X=value`, comments and blank lines. A line that ends in `# until 7.2` does not
+            count for later series, where the option no longer exists.
         name: what to call the file in an error.
+        series: the kernel series the options are for.
 
     Returns:
         The value asked for, by option; `n` means off.
@@ -27,6 +30,10 @@ def parse_fragment(text: str, name: str = "config.fragment") -> dict[str, str]:
     options: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
+        counts = True
+        if until := _UNTIL.match(line):
+            line = until[1]
+            counts = series <= (int(until[2]), int(until[3]))
         unset = _UNSET.match(line)
         if not unset and (not line or line.startswith("#")):
             continue
@@ -36,7 +43,8 @@ def parse_fragment(text: str, name: str = "config.fragment") -> dict[str, str]:
         option, value = (match[1], match[2]) if match else (unset[1], "n") if unset else ("", "")
         if option in options:
             raise BuildError(f"{name}:{number}: {option} is named twice", "keep one of the lines")
-        options[option] = value
+        if counts:
+            options[option] = value
     return options
 
 
@@ -64,6 +72,6 @@ def dropped(fragment: dict[str, str], config: dict[str, str]) -> list[str]:
     ]
 
 
-def load_fragment(path: Path) -> dict[str, str]:
-    """Reads and parses the fragment at `path`."""
-    return parse_fragment(path.read_text(encoding="utf-8"), path.name)
+def load_fragment(path: Path, series: tuple[int, int] = (0, 0)) -> dict[str, str]:
+    """Reads and parses the fragment at `path` for a kernel series."""
+    return parse_fragment(path.read_text(encoding="utf-8"), path.name, series)

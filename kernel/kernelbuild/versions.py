@@ -11,7 +11,7 @@ MINIMUM = (7, 2)
 
 #: Series the patches were written for and measured on. They are preferred to
 #: newer ones, which are tried when none of these is offered.
-KNOWN_GOOD = ((7, 2), (7, 3))
+KNOWN_GOOD = ((7, 2),)
 
 _PACKAGE = re.compile(r"^linux-source-(\d+)\.(\d+)$")
 

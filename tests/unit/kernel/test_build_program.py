@@ -76,18 +76,18 @@ def test_asks_own_suites_and_then_newer_ones(pretend: PretendHost) -> None:
 
 
 def test_takes_the_newest(pretend: PretendHost) -> None:
-    pretend.offer(("linux-source-6.12", "6.12.1-1"), ("linux-source-7.2", "7.2.5-1"), ("linux-source-7.3", "7.3.1-1"))
+    pretend.offer(("linux-source-6.12", "6.12.1-1"), ("linux-source-7.8", "7.8.5-1"), ("linux-source-7.9", "7.9.1-1"))
     assert pretend.build().returncode == 0
-    assert (pretend.log / "downloads").read_text() == "linux-source-7.3=7.3.1-1\n"
+    assert (pretend.log / "downloads").read_text() == "linux-source-7.9=7.9.1-1\n"
 
 
 def test_falls_back_when_patches_do_not_apply_and_says_so(pretend: PretendHost) -> None:
-    pretend.offer(("linux-source-7.3", "7.3.1-1"), applies=False)
-    pretend.offer(("linux-source-7.2", "7.2.5-1"))
+    pretend.offer(("linux-source-7.9", "7.9.1-1"), applies=False)
+    pretend.offer(("linux-source-7.8", "7.8.5-1"))
     result = pretend.build()
     assert result.returncode == 0
-    assert "/7.2.5-1-" in result.stdout
-    assert "linux-source-7.3 7.3.1-1 is not suitable: 0001-clock.patch does not apply" in result.stderr
+    assert "/7.8.5-1-" in result.stdout
+    assert "linux-source-7.9 7.9.1-1 is not suitable: 0001-clock.patch does not apply" in result.stderr
 
 
 def test_no_source_takes_the_patches(pretend: PretendHost) -> None:

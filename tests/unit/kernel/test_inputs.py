@@ -38,6 +38,12 @@ def test_an_option_named_twice() -> None:
         parse_fragment("CONFIG_A=y\n# CONFIG_A is not set\n")
 
 
+@pytest.mark.parametrize(("series", "counts"), [((7, 1), True), ((7, 2), True), ((7, 3), False), ((8, 0), False)])
+def test_options_that_later_series_do_not_have(series: tuple[int, int], counts: bool) -> None:
+    options = parse_fragment("CONFIG_A=y  # until 7.2\nCONFIG_B=y\n", series=series)
+    assert options == ({"CONFIG_A": "y", "CONFIG_B": "y"} if counts else {"CONFIG_B": "y"})
+
+
 def test_dropped_options() -> None:
     config = parse_config("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_D=m\nCONFIG_E=y\n")
     asked = {"CONFIG_A": "y", "CONFIG_B": "y", "CONFIG_C": "y", "CONFIG_D": "y", "CONFIG_E": "n", "CONFIG_F": "n"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kernelbuild.apt import find_mirrors, parse_offers
 from kernelbuild.errors import HostProblem
-from kernelbuild.versions import Offer, in_order, is_source_package, version_key
+from kernelbuild.versions import KNOWN_GOOD, Offer, in_order, is_source_package, version_key
 
 
 def offer(series: str, version: str) -> Offer:
@@ -17,7 +17,10 @@ def order(*offers: Offer) -> list[str]:
 
 
 def test_newest_known_good_first() -> None:
-    assert order(offer("7.2", "7.2.1-1"), offer("7.3", "7.3.1-1")) == ["7.3 7.3.1-1", "7.2 7.2.1-1"]
+    known = [f"{major}.{minor}" for major, minor in sorted(KNOWN_GOOD, reverse=True)]
+    assert order(*(offer(series, f"{series}.1-1") for series in sorted(known)))[: len(known)] == [
+        f"{series} {series}.1-1" for series in known
+    ]
 
 
 def test_unknown_series_come_after_known_good_ones_newest_first() -> None:
