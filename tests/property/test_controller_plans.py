@@ -123,6 +123,26 @@ def test_paths_are_shortest_and_symmetric(fabric: Fabric) -> None:
 
 @settings(max_examples=60)
 @given(fabrics(), st.sampled_from(Design))
+def test_rules_send_packets_along_the_routes(fabric: Fabric, design: Design) -> None:
+    """Between any two nodes that packets visit in turn, they pass exactly the switches of the route, both ways."""
+    made = planned(fabric, design)
+    tracer = Tracer(made)
+    for source, target in permutations(fabric.hosts, 2):
+        journey = tracer.journey(source.name, target.name, "icmp")
+        for leg in journey.there + journey.back:
+            section: list[str] = []
+            last = source.name
+            for step in leg.steps:
+                if fabric.by_name[step.node].is_switch:
+                    section.append(step.node)
+                elif section:
+                    assert section == made.routes.path(last, step.node)
+                    section = []
+                last = last if fabric.by_name[step.node].is_switch else step.node
+
+
+@settings(max_examples=60)
+@given(fabrics(), st.sampled_from(Design))
 def test_no_packet_matches_two_rules_of_the_same_priority(fabric: Fabric, design: Design) -> None:
     """OpenFlow leaves open which of two overlapping rules of equal priority wins, so there are none."""
     by_table: dict[tuple[int, int, int], list[FlowRule]] = {}

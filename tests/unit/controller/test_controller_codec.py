@@ -128,6 +128,8 @@ def _apply(*actions: Any) -> list[Any]:
         {"instructions": _apply(parser.OFPActionOutput(1), parser.OFPActionSetField(eth_dst="02:00:00:00:00:01"))},
         {"instructions": _apply(parser.OFPActionSetField(eth_src="02:00:00:00:00:01"))},
         {"instructions": _apply(parser.OFPActionPopVlan())},
+        {"instructions": _apply(*(parser.OFPActionSetField(eth_dst=f"02:00:00:00:00:0{n}") for n in (1, 2)))},
+        {"instructions": _apply(parser.OFPActionOutput(1)) + _apply(parser.OFPActionOutput(2))},
     ],
     ids=str,
 )

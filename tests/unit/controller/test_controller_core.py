@@ -111,9 +111,19 @@ def test_a_switch_that_does_not_take_rules_fails_with_the_reason(core: Core) -> 
         assert part in problem
     # Somebody may repair the switch by hand, and a new connection is a new chance.
     core.handle(FlowsRead(1, session.wanted), 5)
-    assert (session.state, session.problems()) == (State.READY, [])
+    assert (session.state, session.problems(), session.failure) == (State.READY, [], "")
     assert core.handle(Connected(1, ports_of(session)), 6) == [ReadFlows(1)]
     assert (session.failure, session.rounds, session.refusals) == ("", 0, [])
+
+
+def test_a_failed_switch_that_leaves_is_just_absent(core: Core) -> None:
+    """What went wrong on a connection ends with it."""
+    core.handle(Connected(1, ()), 1)
+    for _ in range(MOST_ROUNDS + 1):
+        core.handle(FlowsRead(1, (STALE,)), 2)
+    assert core.sessions[1].state is State.FAILED
+    core.handle(Disconnected(1), 3)
+    assert core.sessions[1].problems() == ["s0 is not connected"]
 
 
 def test_a_silent_switch_is_disconnected(core: Core) -> None:
