@@ -18,7 +18,7 @@ from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
-from emulator.network.openvswitch import Bridge, OpenVSwitch
+from emulator.network.openvswitch import Bridge, OpenVSwitch, datapath_interface
 from emulator.network.ports import Port
 from emulator.network.wiring import Address, bring_up, check_ports, create_links, indices, not_running, set_up_ports
 
@@ -101,8 +101,8 @@ class Construction:
         for node in self.plan.fabric.hosts:
             namespace = Namespace.create(node.name, self.plan.sysctls)
             self._undo.callback(namespace.close)
-            own = tuple(port.interface for port in self.ports[node.name])
-            self.hosts[node.name] = EmulatedHost(node.name, str(node.ip.ip) if node.ip else "", own, namespace)
+            address = str(node.ip.ip) if node.ip else ""
+            self.hosts[node.name] = EmulatedHost(node.name, address, self._interfaces(node.name), namespace)
         self._undo.callback(self._remove_switch_interfaces)
         create_links(self.plan.links, self._namespace_fd)
         with NetlinkSocket() as kernel:
@@ -147,10 +147,15 @@ class Construction:
     def _check_names_free(self) -> None:
         with NetlinkSocket() as kernel:
             taken = indices(kernel)
-        for switch in self.plan.fabric.switches:
-            for name in (switch.name, *(port.interface for port in self.ports[switch.name])):
-                if name in taken:
-                    raise HostError(f"there is an interface {name!r} already: another network is running, or left it")
+        names = [name for switch in self.plan.fabric.switches for name in (switch.name, *self._interfaces(switch.name))]
+        if names:
+            names.append(datapath_interface(userspace=self.plan.userspace))
+        for name in names:
+            if name in taken:
+                raise HostError(f"there is an interface {name!r} already: another network is running, or left it")
+
+    def _interfaces(self, node: str) -> tuple[str, ...]:
+        return tuple(port.interface for port in self.ports[node])
 
     def _namespace_fd(self, name: str) -> int:
         return self.namespace(name).fd

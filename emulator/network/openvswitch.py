@@ -30,6 +30,11 @@ _FLOW_IDLE_MS = 3_600_000
 """Cached flows stay for an hour instead of 10 s, so that a pause in the traffic does not slow the next packet."""
 
 
+def datapath_interface(*, userspace: bool) -> str:
+    """Name of the interface that stands for the datapath itself; two daemons in one namespace would share it."""
+    return "ovs-netdev" if userspace else "ovs-system"
+
+
 @dataclass(frozen=True)
 class Bridge:
     """A switch to be made.
@@ -177,13 +182,13 @@ class OpenVSwitch:
         Raises:
             NodeError: A daemon does not end.
         """
-        if self._bridges and all(daemon.poll() is None for _name, daemon in self._daemons):
-            words: list[str] = []
-            for name in self._bridges:
-                words += ["--", "--if-exists", "del-br", name]
-            # Only living daemons can remove their interfaces; if they refuse, ending them is all that is left.
-            with suppress(CommandError):
+        if self._bridges:
+            try:
+                self._check_daemons()
+                words = [word for name in self._bridges for word in ("--", "--if-exists", "del-br", name)]
                 self._vsctl(*words, timeout_s=_CONFIGURE_S)
+            except (CommandError, NodeError):
+                self._remove_datapath()
         self._bridges = []
         while self._daemons:
             name, daemon = self._daemons.pop()
@@ -196,6 +201,12 @@ class OpenVSwitch:
                     daemon.wait(_STOP_S)
                 except subprocess.TimeoutExpired:
                     raise NodeError(f"{name} (process {daemon.pid}) does not end") from None
+
+    def _remove_datapath(self) -> None:
+        """What the daemons would have removed if they were well: all bridges' interfaces go with the datapath."""
+        if not self._userspace:
+            with suppress(CommandError, NodeError):
+                self._tool("ovs-dpctl", "del-dp", datapath_interface(userspace=False))
 
     def _daemon(self, program: str, *arguments: str) -> None:
         log = self._folder / f"{program}.log"

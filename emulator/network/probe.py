@@ -52,11 +52,16 @@ def unreachable(
     with ExitStack() as stack:
         poller = select.poll()
         waiting: dict[int, tuple[socket.socket, int]] = {}
+        lost: list[int] = []
         for sequence, (source, target) in enumerate(pairs):
             with source.namespace():
                 one = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
             one.setblocking(False)
-            one.sendto(echo_request(identifier, sequence & 0xFFFF), (target.ip, 0))
+            try:
+                one.sendto(echo_request(identifier, sequence & 0xFFFF), (target.ip, 0))
+            except OSError:  # its own kernel says so already: no route, no such device
+                lost.append(sequence)
+                continue
             poller.register(one, select.POLLIN)
             waiting[one.fileno()] = (one, sequence)
         deadline = time.monotonic() + timeout_s
@@ -66,4 +71,5 @@ def unreachable(
                 if is_reply(one.recv(2048), identifier, sequence & 0xFFFF):
                     poller.unregister(descriptor)
                     del waiting[descriptor]
-        return [pairs[sequence] for _one, sequence in waiting.values()]
+        lost += (sequence for _one, sequence in waiting.values())
+        return [pairs[sequence] for sequence in sorted(lost)]

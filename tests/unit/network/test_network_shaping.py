@@ -1,0 +1,225 @@
+"""Qdiscs: what is planned for a link, how it is encoded, and that every difference of the kernel's answer is found."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from emulator.errors import LinkError
+from emulator.model.fabric import Aqm, LinkSpec
+from emulator.network import qdisc
+from emulator.network.counters import sample
+from emulator.network.netlink import RTM_NEWQDISC, attribute, message, text
+from emulator.network.offloads import Offloads
+from emulator.network.ports import Port, link_ports, port_mac
+from emulator.network.qdisc import Fifo, Mark, Netem, TokenBucket
+from emulator.network.shaping import in_flight_packets, plan, rate_level
+from topologies import chain, dumbbell, icgw
+
+GBIT = 10**9
+LINE = LinkSpec(100 * GBIT, 5_000, queue_packets=50)
+
+
+def test_host_port_counts_packets_in_propagation() -> None:
+    """One netem: its limit holds the waiting packets, the one on the line, and full frames in propagation."""
+    # 9038 bytes on the line take 723 ns, so that 5 us of delay hold 7 of them.
+    assert in_flight_packets(LINE) == 7
+    assert plan(LINE, at_host=True) == (Netem(12_500_000_000, 5_000, 50 + 1 + 7, 0, 24),)
+
+
+def test_switch_port_counts_only_waiting_packets() -> None:
+    """Two stages: propagation without a limit, then the line with exactly the stated queue and the packet on it."""
+    delay, line = plan(LINE, at_host=False)
+    assert isinstance(delay, Netem)
+    assert (delay.rate_bytes_per_s, delay.delay_ns) == (0, 5_000)
+    assert line == Netem(12_500_000_000, 0, 51, 0, 24)
+    assert rate_level((delay, line)) == 1
+
+
+def test_no_delay_needs_no_second_stage() -> None:
+    """Without propagation both kinds of port are the same single stage."""
+    spec = replace(LINE, delay_ns=0)
+    assert plan(spec, at_host=True) == plan(spec, at_host=False) == (Netem(12_500_000_000, 0, 51, 0, 24),)
+
+
+@pytest.mark.parametrize("at_host", [True, False])
+def test_marking_port_waits_below_the_marker(at_host: bool) -> None:
+    """With an ECN threshold: propagation, token bucket of one frame, marker one byte above K frames, plain queue."""
+    spec = replace(LINE, aqm=Aqm.ECN_THRESHOLD, ecn_threshold_packets=20, overhead_bytes=20)
+    assert plan(spec, at_host=at_host) == (
+        Netem(delay_ns=5_000),
+        TokenBucket(12_500_000_000, 20, 9014),
+        Mark(20 * 9014 + 1),
+        Fifo(50),
+    )
+    assert plan(replace(spec, true_packets=False), at_host=at_host)[1] == TokenBucket(12_500_000_000, 20, 65_550)
+    assert rate_level(plan(spec, at_host=at_host)) == 1
+
+
+def test_loss_is_scaled_and_seeded() -> None:
+    """Parts per million become the kernel's 32-bit share, exactly at the ends; a seed goes only where there is loss."""
+    assert Netem.loss_from_ppm(0) == 0
+    assert Netem.loss_from_ppm(1_000_000) == 0xFFFFFFFF
+    assert abs(Netem.loss_from_ppm(1000) / 0xFFFFFFFF - 0.001) < 1e-9
+    [lossy] = plan(replace(LINE, loss_ppm=1000), at_host=True, seed=77)
+    assert isinstance(lossy, Netem)
+    assert lossy.seed == 77
+    assert plan(LINE, at_host=True, seed=77)[0] == plan(LINE, at_host=True, seed=78)[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (replace(LINE, rate_bps=100 * GBIT + 1), "whole bytes per second"),
+        (replace(LINE, rate_bps=7), "whole bytes per second"),
+        (replace(LINE, aqm=Aqm.ECN_THRESHOLD, ecn_threshold_packets=10**7), "an ECN threshold of"),
+    ],
+)
+def test_what_the_kernel_cannot_count_is_refused(spec: LinkSpec, said: str) -> None:
+    """A rate below whole bytes, or a threshold beyond 31 bits, is an error instead of something near it."""
+    with pytest.raises(LinkError, match=said):
+        plan(spec, at_host=False)
+
+
+def test_refused_link_is_named() -> None:
+    """The error says which link of the fabric it was."""
+    with pytest.raises(LinkError, match="link h0-eth0--s1-eth1: a rate of 9 bit/s"):
+        link_ports(chain(rate_bps=9))
+
+
+OF_EVERY_KIND = [
+    Netem(3, 7, 9, 0, 24),
+    Netem(2**32 - 1, 10**10, 1_000_000_000, 5, 0, 2**63 + 1),
+    Netem(200_000_000_000, 0, 1, 0, 24),
+    TokenBucket(2**32 - 1, 24, 9014),
+    TokenBucket(160_000_000_000, 0, 65_550),
+    Mark(585_911),
+    Fifo(1000),
+]
+
+
+@pytest.mark.parametrize("one", OF_EVERY_KIND)
+def test_what_is_encoded_is_decoded(one: qdisc.Qdisc) -> None:
+    """Decoding an encoded qdisc finds no difference; a bucket's size is not read back (the kernel says a time)."""
+    body = qdisc.request_body(4, 2, one)
+    installed = qdisc.decode(body)
+    assert (installed.interface_index, installed.handle, installed.kind) == (4, 3 << 16, one.kind)
+    assert qdisc.interface_index(body) == 4
+    assert qdisc.differences(one, installed.qdisc) == []
+
+
+def by_pyroute2(one: qdisc.Qdisc, depth: int = 0) -> Any:
+    decoded = tcmsg(message(RTM_NEWQDISC, 1, 1, qdisc.request_body(4, depth, one)))
+    decoded.decode()
+    return decoded
+
+
+def test_an_independent_library_reads_the_same() -> None:
+    """Rates, limits, overhead and thresholds are at the places of linux/pkt_sched.h, as pyroute2 knows them."""
+    netem = by_pyroute2(Netem(1000, 0, 77, 99, 24))
+    assert netem.get_attr("TCA_KIND") == "netem"
+    options = netem.get_attr("TCA_OPTIONS")
+    assert (options["limit"], options["loss"]) == (77, 99)
+    rate = options.get_attr("TCA_NETEM_RATE")
+    assert (rate["rate"], rate["packet_overhead"]) == (1000, 24)
+    assert (netem["parent"], netem["handle"]) == (0xFFFFFFFF, 1 << 16)
+
+    bucket = by_pyroute2(TokenBucket(160_000_000_000, 24, 9014), depth=1).get_attr("TCA_OPTIONS")
+    # The library does not know the bucket's 64-bit attributes.
+    assert bucket.get_attr("TCA_TBF_PARMS")["rate"] == 2**32 - 1
+    assert bucket.get_attr("TCA_TBF_PARMS")["rate_overhead"] == 24
+    assert by_pyroute2(Fifo(5), depth=3)["parent"] == (3 << 16) | 1
+
+
+def test_every_difference_is_told() -> None:
+    """Each field that the kernel set otherwise is named with both values; a missing or other qdisc is told too."""
+    asked = Netem(100, 5_000, 9, 0, 24)
+    assert qdisc.differences(asked, replace(asked, delay_ns=4_992, limit_packets=1000)) == [
+        "netem delay_ns is 4992 instead of 5000",
+        "netem limit_packets is 1000 instead of 9",
+    ]
+    assert qdisc.differences(asked, None) == ["a netem qdisc was asked for, there is none"]
+    assert qdisc.differences(asked, Fifo(9)) == ["a netem qdisc was asked for, there is pfifo"]
+
+
+def test_a_marker_that_drops_is_not_a_marker() -> None:
+    """RED with other thresholds, weight or flags than asked is not mistaken for a threshold."""
+
+    def red(least: int, most: int, weight: int, flags: int) -> Mark:
+        parameters = struct.pack("=IIIBBBB", 0, least, most, weight, 0, 0, 0)
+        return Mark.decode(attribute(1, parameters) + attribute(4, struct.pack("=II", flags, 15)))
+
+    assert red(500, 500, 0, 9) == Mark(500)
+    for wrong in (red(500, 501, 0, 9), red(500, 500, 1, 9), red(500, 500, 0, 1), red(500, 500, 0, 8)):
+        assert qdisc.differences(Mark(500), wrong) == ["red threshold_bytes is -1 instead of 500"]
+
+
+def test_old_kernels_delay_in_ticks_is_understood() -> None:
+    """Without the 64-bit attribute the delay is read in 64 ns ticks, and so found to differ where it is not exact."""
+    options = struct.pack("=6I", 78, 9, 0, 0, 0, 0)
+    assert Netem.decode(options) == Netem(0, 4_992, 9)
+
+
+def test_ports_of_a_fabric() -> None:
+    """Hosts keep their address on their first port; every other port has its own, and so have losses."""
+    fabric = icgw(loss_ppm=10)
+    ports = [port for pair in link_ports(fabric, seed=3) for port in pair]
+    assert len({port.mac for port in ports}) == len(ports)
+    assert {port.mac for port in ports if port.at_host} == {host.mac for host in fabric.hosts}
+    seeds = [port.qdiscs[0].seed for port in ports if isinstance(port.qdiscs[0], Netem)]
+    assert len(set(seeds)) == len(ports)
+    assert seeds == [port.qdiscs[0].seed for pair in link_ports(fabric, seed=3) for port in pair]  # type: ignore[union-attr]
+    assert port_mac(2**40 - 1) == "06:ff:ff:ff:ff:ff"
+
+
+def test_unshaped_ports_have_no_qdisc() -> None:
+    """Without shaping only the MTU and the offloads are left of a link's properties."""
+    pairs = link_ports(dumbbell(true_packets=False), shaped=False, checksum_offload=False)
+    assert {port.qdiscs for pair in pairs for port in pair} == {()}
+    assert {port.offloads for pair in pairs for port in pair} == {Offloads(segmentation=True, checksums=False)}
+
+
+def test_offloads_follow_from_each_other() -> None:
+    """The kernel has no TSO without checksum offload, so it is not asked for; true packets have no segmentation."""
+    assert Offloads(segmentation=True, checksums=False).wanted()["tcp-segmentation-offload"] is False
+    assert set(Offloads(segmentation=False, checksums=True).wanted().values()) == {True, False}
+    assert Offloads(segmentation=False, checksums=True).wanted()["tx-checksumming"] is True
+
+
+def statistics(packets: int, octets: int, drops: int, queued: int, backlog: int, application: bytes = b"") -> bytes:
+    basic = attribute(1, struct.pack("=QI", octets, packets & 0xFFFFFFFF))
+    wide = attribute(8, struct.pack("=Q", packets))
+    queue = attribute(3, struct.pack("=5I", queued, backlog, drops, 0, 0))
+    return attribute(7, basic + wide + queue + attribute(4, application))
+
+
+def installed(depth: int, kind: str, stats: bytes) -> qdisc.Installed:
+    header = struct.pack("=BxxxiIII", 0, 5, qdisc.handle(depth + 1), 0, 0)
+    return qdisc.decode(header + text(1, kind) + stats)
+
+
+def test_a_sample_takes_each_figure_from_its_stage() -> None:
+    """What left and was dropped comes from the outermost qdisc, what waits from the one at the line, marks from RED."""
+    spec = replace(LINE, aqm=Aqm.ECN_THRESHOLD)
+    port = Port(
+        "s1", "s1-eth1", 1, "06:00:00:00:00:00", "l", spec, False, Offloads(False, True), plan(spec, at_host=False)
+    )
+    there = {
+        one.handle: one
+        for one in (
+            installed(0, "netem", statistics(2**33, 10**12, 3, 90, 800_000)),
+            installed(1, "tbf", statistics(1, 1, 2, 60, 540_000)),
+            installed(2, "red", statistics(1, 1, 0, 60, 540_000, struct.pack("=4I", 0, 0, 0, 41))),
+            installed(3, "pfifo", statistics(1, 1, 0, 60, 540_000)),
+        )
+    }
+    found = sample(port, there)
+    assert (found.tx_packets, found.tx_bytes, found.dropped) == (2**33, 10**12, 3)
+    assert (found.queued_packets, found.queued_bytes, found.marked) == (60, 540_000, 41)
+    del there[qdisc.handle(3)]
+    with pytest.raises(LinkError, match="link l: a qdisc of s1-eth1 is gone"):
+        sample(port, there)
