@@ -89,7 +89,7 @@ class Program:
             self.process: subprocess.Popen[str] = host.popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, cwd=cwd
             )
-        except OSError as error:
+        except (OSError, CommandError) as error:
             self._out.close()
             self._err.close()
             raise WorkloadError(f"workload {what}: cannot start {self._name} on {host.name}: {error}") from error
@@ -138,6 +138,8 @@ class Program:
             if self.process.poll() is not None:
                 return
             self.process.send_signal(number)
+            # One that is stopped would not notice.
+            self.process.send_signal(signal.SIGCONT)
             try:
                 self.process.wait(timeout=_PATIENCE_S)
             except subprocess.TimeoutExpired:

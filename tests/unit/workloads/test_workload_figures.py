@@ -16,7 +16,7 @@ from emulator.model.theory import md1_mean_wait_ns, one_way_ns
 from emulator.workloads import nvme_path, tcp_settings
 from emulator.workloads.ping import checksum, echo_request, parse_ping
 from emulator.workloads.poisson import arrival_offsets_ns, batch_standard_error, lindley_waits_ns
-from emulator.workloads.tcp import iperf_error
+from emulator.workloads.tcp_flow import iperf_error
 from emulator.workloads.tcp_samples import CONTROL_BYTES, FlowSamples, goodputs_bps, window_ns
 
 LINE = LinkSpec(100 * 10**9, 5_000)
