@@ -17,7 +17,7 @@ from controller.client import ControllerClient, wait_ready
 from emulator.engine import progress
 from emulator.errors import EmulatorError, EngineError, InternalError
 from emulator.experiment import control
-from emulator.experiment.crossing import ComputeCrossings
+from emulator.experiment.crossing import FABRIC_WORKLOAD, ComputeCrossings
 from emulator.experiment.dataplane import DataPlane, data_plane
 from emulator.experiment.observe import observing
 from emulator.experiment.routes import Routes
@@ -27,7 +27,7 @@ from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
 from emulator.model.profile import profile
 from emulator.network import Network, build
-from emulator.results import Counters, PortCounters, Record, counters_to_json, write_part, write_side_file
+from emulator.results import Counters, Kind, PortCounters, Record, counters_to_json, write_part, write_side_file
 from emulator.scenario import Cell, cell_from_json
 from emulator.units import NS_PER_S
 from emulator.workloads import Context, run
@@ -92,11 +92,15 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
         progress.report("reading counters", len(cell.workloads), len(cell.workloads))
         records += crossings.records()
         _keep_data_plane_figures(plane, folder)
-        return records, Counters(_port_counters(fabric, network), crossings.crossed_bytes)
+        ports = _port_counters(fabric, network)
+        records.append(_drops(cell, ports))
+        return records, Counters(ports, crossings.crossed_bytes)
 
 
 def _port_counters(fabric: Fabric, network: Network) -> tuple[PortCounters, ...]:
     found = network.counters()
+    with network.queue_reader() as reader:
+        lost = {sample.interface: sample.dropped for sample in reader.read()}
     ends = [end for link in fabric.links for end in ((link.a, link.a_interface), (link.b, link.b_interface))]
     return tuple(
         PortCounters(
@@ -106,10 +110,17 @@ def _port_counters(fabric: Fabric, network: Network) -> tuple[PortCounters, ...]
             rx_bytes=found[name].rx_bytes,
             tx_packets=found[name].tx_packets,
             rx_packets=found[name].rx_packets,
-            drops=found[name].tx_dropped + found[name].rx_dropped,
+            # The interface's own count does not know what its queue and the line lost.
+            drops=lost.get(name, 0) + found[name].tx_dropped + found[name].rx_dropped,
         )
         for node, name in ends
     )
+
+
+def _drops(cell: Cell, ports: tuple[PortCounters, ...]) -> Record:
+    total = sum(port.drops for port in ports)
+    source = "queues and interfaces of all ports, whole cell"
+    return Record(cell.scenario, cell.variant, FABRIC_WORKLOAD, "packets_dropped", total, "1", Kind.MEASURED, source)
 
 
 def _keep_data_plane_figures(plane: DataPlane, folder: Path) -> None:
