@@ -16,6 +16,10 @@ from emulator.network.namespace import Namespace
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.wiring import LOOPBACK_INDEX, list_interfaces
 
+_MNEXEC_OPTIONS = "-d"
+"""Detach from the terminal. Mininet's own ``-c`` besides closes every descriptor number up to the limit of open files,
+a million system calls on some machines; what this process has open is not inherited anyway."""
+
 
 class LazyShell:
     """Mixed into a Mininet `Node`: starts the node's shell on demand, in the node's namespace.
@@ -57,7 +61,7 @@ class LazyShell:
         own, self.inNamespace = self.inNamespace, False
         try:
             with self.entered():
-                super().startShell(mnopts)  # type: ignore[misc]
+                super().startShell(mnopts or _MNEXEC_OPTIONS)  # type: ignore[misc]
         finally:
             self.inNamespace = own
 

@@ -551,8 +551,13 @@ def mn(*words: str) -> subprocess.CompletedProcess[str]:
     """Run stock Mininet with our topologies, on the system's Python."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ["HOME"], "TERM": "dumb"}
     custom = str(Path(__file__).resolve().parents[2] / "topologies" / "mn.py")
+    # For each node Mininet closes every number up to the limit of open files: take a usual one.
     return subprocess.run(
-        ["mn", "--custom", custom, *words], env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        ["prlimit", "--nofile=16384", "mn", "--custom", custom, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
 
 
