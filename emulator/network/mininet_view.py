@@ -21,6 +21,8 @@ class FabricMininet(Mininet):  # type: ignore[misc]
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        # Mininet would else rewrite sysctls of the whole machine, buffers of TCP among them, and say nothing.
+        Mininet.inited = True
         super().__init__(topo=None, build=False, controller=None)
         for node in network.fabric.hosts:
             host = LazyHost(node.name, network.host(node.name), ip=str(node.ip) if node.ip else None, mac=node.mac)
@@ -37,11 +39,6 @@ class FabricMininet(Mininet):  # type: ignore[misc]
             if first is not None and node.ip is not None:
                 first.ip, first.prefixLen = str(node.ip.ip), str(node.ip.network.prefixlen)
         self.built = True
-
-    @classmethod
-    def init(cls) -> None:
-        """Not Mininet's: it would rewrite sysctls of the whole machine."""
-        cls.inited = True
 
     def start(self) -> None:
         """Nothing: it is running."""

@@ -411,8 +411,10 @@ def test_an_unreachable_host_is_named() -> None:
 
 def test_mininet_habits_work() -> None:
     """``net.get('l1').cmd(…)``, pingAll and the command line work on a built network; shells start only when needed."""
+    backlog = read_sysctl("net.core.netdev_max_backlog", "here")
     with build(dumbbell()) as network:
         net = network.mininet
+        assert read_sysctl("net.core.netdev_max_backlog", "here") == backlog, "Mininet changes it behind one's back"
         assert "pid=None" in repr(net.get("l1"))
         assert not processes_in({host.network_namespace.inode: host.name for host in network.hosts})
         assert "1 received" in net.get("l1").cmd("ping -c 1 10.0.1.1")
