@@ -31,7 +31,10 @@ _ATTRIBUTE = struct.Struct("=HH")
 _ERRNO = struct.Struct("=i")
 _TYPE_MASK = 0x3FFF
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 270, 10, 11, 12
-_RECEIVE_BYTES = 1 << 20
+_RECEIVE_BYTES = 1 << 16
+"""More than the 32 KiB that the kernel puts into one datagram of answers."""
+
+_QUEUE_BYTES = 1 << 20
 _CHUNK = 128
 """Requests per system call: if all are refused, 128 explanations of about 1 KiB fit into the usual receive buffer."""
 
@@ -132,10 +135,11 @@ class NetlinkSocket:
     def __init__(self, protocol: int = socket.NETLINK_ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._sequence = 0
+        self._buffer = bytearray(_RECEIVE_BYTES)
         for option in (_CAP_ACK, _EXT_ACK, _STRICT_CHECK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         # As far as the machine allows; see _CHUNK.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
 
     def execute(self, requests: Sequence[Request]) -> None:
         """Carry out requests in order, hundreds to a system call.
@@ -158,7 +162,7 @@ class NetlinkSocket:
         self._socket.send(data)
         refused: KernelRefused | None = None
         while True:
-            for kind, flags, sequence, body in messages(self._socket.recv(_RECEIVE_BYTES)):
+            for kind, flags, sequence, body in messages(self._receive()):
                 if kind != _ERROR or not first <= sequence <= last:
                     continue
                 errno = -_ERRNO.unpack_from(body)[0]
@@ -168,6 +172,11 @@ class NetlinkSocket:
                     if refused is not None:
                         raise refused
                     return
+
+    def _receive(self) -> bytes:
+        # Into memory that is there already: a fresh buffer each time costs more than the call.
+        length = self._socket.recv_into(self._buffer)
+        return bytes(memoryview(self._buffer)[:length])
 
     def dump(self, kind: int, body: bytes, what: str) -> list[bytes]:
         """Ask for everything of a kind and return the answers' bodies.
@@ -191,7 +200,7 @@ class NetlinkSocket:
         self._socket.send(message(request.kind, _REQUEST | request.flags | flags, mine, request.body))
         found: list[bytes] = []
         while True:
-            for kind, answer_flags, sequence, body in messages(self._socket.recv(_RECEIVE_BYTES)):
+            for kind, answer_flags, sequence, body in messages(self._receive()):
                 if sequence != mine:
                     continue
                 if kind == _ERROR:
