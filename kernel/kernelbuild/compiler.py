@@ -20,6 +20,10 @@ _FIXED = {
 }
 
 
+#: Reads the headers that most files share only once, which halves the time of a build.
+_COMPILER = Path(__file__).with_name("cc.sh")
+
+
 def configure(tree: Path, fragment: Path, log: Path) -> None:
     """Makes the configuration: nothing but the fragment and what it depends on.
 
@@ -69,8 +73,9 @@ def compile_kernel(tree: Path, jobs: int, progress: Progress, log: Path) -> Path
         done += sum(line.startswith((b"  CC", b"  AR", b"  AS", b"  HOSTCC")) for line in chunk.splitlines())
         progress.step(done, EXPECTED_STEPS, f"{done} files")
 
-    # warnings about other people's code help nobody here and cost a tenth of the time
-    code = host.watch(["make", "ARCH=um", f"-j{jobs}", "KCFLAGS=-w", "linux"], log=log, tick=tick, cwd=tree, env=_FIXED)
+    # Warnings about other people's code help nobody here and cost a tenth of the time.
+    argv = ["make", "ARCH=um", f"-j{jobs}", f"CC={_COMPILER}", "KCFLAGS=-w", "linux"]
+    code = host.watch(argv, log=log, tick=tick, cwd=tree, env=_FIXED)
     if code != 0:
         reason = host.tail(log, ("error:", "Error", "cannot find", "No space left", "not found"), limit=400)
         if "No space left" in reason:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: Raised when the builder itself changes what it makes of the same inputs.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
