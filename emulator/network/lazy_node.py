@@ -12,7 +12,7 @@ from typing import Any
 from emulator.network import interfaces
 from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.mininet_import import Host, Switch
-from emulator.network.namespace import Namespace
+from emulator.network.namespace import Namespace, quiet_sysctls
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.wiring import LOOPBACK_INDEX, list_interfaces
 
@@ -99,7 +99,7 @@ class LazyHost(LazyShell, Host):  # type: ignore[misc]
     def __init__(self, name: str, host: EmulatedHost | None = None, **params: Any) -> None:
         self._own = host is None
         if host is None:
-            namespace = Namespace.create(name, {"net.ipv6.conf.all.disable_ipv6": "1"})
+            namespace = Namespace.create(name, quiet_sysctls())
             host = EmulatedHost(name, "", (), namespace)
         self.emulated = host
         super().__init__(name, **{**params, "inNamespace": True})

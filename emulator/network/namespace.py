@@ -110,6 +110,13 @@ def _return_afterwards(name: str) -> Iterator[None]:
         _checked(result, f"{name}: cannot return from the network namespace")
 
 
+def quiet_sysctls() -> dict[str, str]:
+    """Settings of a host whose lines carry only what its programs send: IPv6 has packets of its own."""
+    if not _sysctl_file("net.ipv6").exists():
+        return {}
+    return {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+
+
 def write_sysctl(key: str, value: str, where: str) -> str:
     """Set a sysctl in the namespace that the calling thread is in, and return the value it had.
 

@@ -13,7 +13,7 @@ from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
 from emulator.network.host import EmulatedHost
 from emulator.network.interfaces import InterfaceCounters
-from emulator.network.namespace import Namespace
+from emulator.network.namespace import Namespace, quiet_sysctls
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch
@@ -23,13 +23,6 @@ from emulator.network.wiring import check_ports
 
 if TYPE_CHECKING:
     from emulator.network.mininet_view import FabricMininet
-
-HOST_SYSCTLS: Mapping[str, str] = {
-    # IPv6's own packets (neighbour discovery, group reports) would be noise on the lines.
-    "net.ipv6.conf.all.disable_ipv6": "1",
-    "net.ipv6.conf.default.disable_ipv6": "1",
-}
-"""Set in every host, besides what the caller asks for."""
 
 CONNECT_TIMEOUT_S = 30
 REACH_TIMEOUT_S = 10.0
@@ -226,7 +219,7 @@ def build(
         raise TopologyError(f"the switches of {fabric.name!r} form loops: without a controller broadcasts would circle")
     checksums = checksum_offload and not userspace
     links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
-    return Network(Plan(fabric, links, controller, mode, {**HOST_SYSCTLS, **(sysctls or {})}, userspace))
+    return Network(Plan(fabric, links, controller, mode, {**quiet_sysctls(), **(sysctls or {})}, userspace))
 
 
 def _has_loop(fabric: Fabric) -> bool:
