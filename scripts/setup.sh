@@ -27,22 +27,26 @@ as_owner() {
     fi
 }
 
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# What a command prints is shown only if it fails, and then the end of it.
+quietly() { "$@" > "$log" 2>&1 || { tail -n 5 "$log" >&2; return 1; }; }
+
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m): the virtual-time kernel runs on x86_64 only"
 command -v apt-get > /dev/null || fail "there is no apt-get here: this set-up is for Debian and its derivatives"
 
 # 1. System packages
 wanted=$(awk -v groups=" $groups " '/^# group:/ {on = index(groups, " " $3 " ")} /^[^#]/ && on {print $1}' scripts/packages.txt)
-have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2> /dev/null | awk '$2 == "installed" {print $1}')
+# dpkg-query fails for packages that it has never heard of, which only means that they are missing.
+have=$({ dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2> /dev/null || true; } | awk '$2 == "installed" {print $1}')
 missing=$(comm -23 <(sort <<< "$wanted") <(sort <<< "$have"))
 if [ -n "$missing" ]; then
     list=$(tr '\n' ' ' <<< "$missing")
     [ "$(id -u)" = 0 ] || fail "missing packages: ${list% }: install them with 'sudo make setup'"
     say "installing with apt: $list"
     export DEBIAN_FRONTEND=noninteractive
-    log=$(mktemp)
-    trap 'rm -f "$log"' EXIT
-    { apt-get -q update && apt-get -q install -y --no-install-recommends $missing; } > "$log" 2>&1 \
-        || { tail -n 5 "$log" >&2; fail "apt could not install: ${list% }"; }
+    quietly apt-get -q update || fail "apt could not read the package lists"
+    quietly apt-get -q install -y --no-install-recommends $missing || fail "apt could not install: ${list% }"
 else
     say "system packages: all there"
 fi
@@ -58,7 +62,7 @@ if [ "$(cat .venv/.icgw-stamp 2> /dev/null || true)" = "$stamp" ]; then
 else
     say "making the Python environment in .venv (Ryu, pydantic, matplotlib and others, from the configured package index)"
     [ -x .venv/bin/python ] || as_owner "$python" -m venv --system-site-packages .venv
-    pip() { as_owner .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
+    pip() { quietly as_owner .venv/bin/python -m pip --disable-pip-version-check "$@"; }
     # Ryu's build needs a setuptools older than 67; build constraints need a pip newer than Debian's.
     pip install --upgrade 'pip>=25.3' 'setuptools<67' wheel || fail "pip could not upgrade itself in .venv"
     pip install --build-constraint scripts/build-constraints.txt 'ryu==4.34' || fail "pip could not install ryu"
