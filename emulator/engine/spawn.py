@@ -47,6 +47,9 @@ def spawn(
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # An emulated machine holds a file of the host open for every one that its programs have opened so far.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     user: dict[str, Any] = {}
     if account is not None:

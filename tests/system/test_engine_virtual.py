@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -341,3 +342,15 @@ def test_a_full_disk(full: str, said: str, tmp_path: Path, repository: Path) -> 
     assert re.match(said, done.stdout), done
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+def test_files_beyond_the_callers_soft_limit(out: Path, base: Path) -> None:
+    """The machine holds many of the host's files open; the usual soft limit of a login shell does not stop it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        result, log = run_shell("find /usr/lib/python3 -name '*.py' | head -n 600 | xargs cat | wc -l", out, base)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.exit_code == 0
+    assert int(log) > 600
