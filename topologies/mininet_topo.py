@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mininet.topo import Topo
-
+from emulator.linux.foreign_logging import own_logger_class
 from emulator.model.fabric import Fabric
+
+with own_logger_class():
+    from mininet.topo import Topo
 
 
 class FabricTopo(Topo):  # type: ignore[misc]

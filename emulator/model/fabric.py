@@ -140,6 +140,10 @@ class LinkSpec:
         """
         return (frame_bytes + self.overhead_bytes) * 8 * 10**9 // self.rate_bps
 
+    def line_time_ns(self, frame_bytes: int) -> float:
+        """The same without rounding: what a frame takes on average while the line is busy."""
+        return (frame_bytes + self.overhead_bytes) * 8e9 / self.rate_bps
+
 
 @dataclass(frozen=True)
 class Link:

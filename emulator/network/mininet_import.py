@@ -1,10 +1,12 @@
-"""The one door to Mininet's classes: its import of `distutils` warns, and nothing of it belongs anywhere else."""
+"""The one door to Mininet's classes: importing it warns and changes how the process logs, which ends here."""
 
 from __future__ import annotations
 
 import warnings
 
-with warnings.catch_warnings():
+from emulator.linux.foreign_logging import own_logger_class
+
+with warnings.catch_warnings(), own_logger_class():
     warnings.simplefilter("ignore", DeprecationWarning)
     from mininet.cli import CLI
     from mininet.link import Intf, Link

@@ -44,12 +44,12 @@ def arrival_offsets_ns(packets: int, mean_gap_ns: float, seed: int) -> npt.NDArr
     return offsets
 
 
-def lindley_waits_ns(arrivals_ns: npt.NDArray[np.int64], service_ns: int) -> npt.NDArray[np.int64]:
+def lindley_waits_ns(arrivals_ns: npt.NDArray[np.int64], service_ns: float) -> npt.NDArray[np.float64]:
     """Waits in a single-server queue with fixed service time: ``w[n+1] = max(0, w[n] + service - gap)``."""
-    steps = service_ns - np.diff(arrivals_ns, prepend=arrivals_ns[0])
+    steps = service_ns - np.diff(arrivals_ns, prepend=arrivals_ns[0]).astype(np.float64)
     steps[0] = 0
     walk = np.cumsum(steps)
-    waits: npt.NDArray[np.int64] = walk - np.minimum.accumulate(walk)
+    waits: npt.NDArray[np.float64] = walk - np.minimum.accumulate(walk)
     return waits
 
 
@@ -80,7 +80,7 @@ def run(workload: Poisson, context: Context) -> list[Record]:
         raise WorkloadError(
             f"workload {workload.name}: {workload.packets} packets say nothing of a mean: at least 1000"
         )
-    service_ns = max(spec.serialization_ns(workload.frame_bytes) for spec in path)
+    service_ns = max(spec.line_time_ns(workload.frame_bytes) for spec in path)
     seed = derive(context.seed, "poisson", workload.name)
     offsets_ns = arrival_offsets_ns(workload.packets, service_ns / workload.load, seed)
     context.progress(f"{workload.name}: {workload.packets} packets at load {workload.load:g}", 0, 1)
@@ -108,7 +108,7 @@ def _compare(
     workload: Poisson,
     findings: Findings,
     mean_ns: float,
-    service_ns: int,
+    service_ns: float,
     offsets_ns: npt.NDArray[np.int64],
 ) -> None:
     expected_ns = md1_mean_wait_ns(workload.load, service_ns)

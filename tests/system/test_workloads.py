@@ -83,7 +83,7 @@ def test_waits_are_those_of_the_queue(found: dict[str, Any], index: int) -> None
     """Every packet waits as Lindley's recursion says, so the controlled mean is M/D/1 to a thousandth."""
     wait = found["queueing"]["loads"][index]
     assert wait["loss measured"] == 0
-    assert wait["mean_wait measured"] == pytest.approx(wait["mean_wait_arrivals theory"], abs=0.5)
+    assert wait["mean_wait measured"] == pytest.approx(wait["mean_wait_arrivals theory"], abs=1)
     assert abs(wait["mean_wait_controlled_error measured"]) < 0.001
     # The plain mean is as far off as its standard error allows (4 sigma).
     assert abs(wait["mean_wait measured"] - wait["mean_wait theory"]) < 4 * wait["mean_wait_stderr measured"]
@@ -92,7 +92,7 @@ def test_waits_are_those_of_the_queue(found: dict[str, Any], index: int) -> None
 def test_the_bottleneck_may_come_first(found: dict[str, Any]) -> None:
     """In a tandem of deterministic servers the order does not matter."""
     [wait] = found["queueing"]["slow first"]
-    assert wait["mean_wait measured"] == pytest.approx(wait["mean_wait_arrivals theory"], abs=0.5)
+    assert wait["mean_wait measured"] == pytest.approx(wait["mean_wait_arrivals theory"], abs=1)
 
 
 def test_a_short_queue_is_not_held_against_theory(found: dict[str, Any]) -> None:
