@@ -6,16 +6,18 @@ Figures go to standard output, progress and errors to standard error. Exit codes
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from emulator import __version__
-from emulator.errors import INTERRUPTED, EmulatorError, ExpectationFailed, InternalError
+from emulator.errors import INTERRUPTED, EmulatorError, ExpectationFailed, HostError, InternalError
 
 _EPILOG = """\
 exit codes: 0 done; 2 bad input; 3 the host lacks something; 4 engine, link or node failed; 5 controller; 6 gateway;
@@ -66,33 +68,70 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; every error becomes one line and an exit code."""
+    _mend_streams()
     arguments = _parser().parse_args(argv)
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.ERROR, format="%(levelname)s %(name)s: %(message)s"
     )
+    status = _run_command(arguments)
     try:
-        status = _COMMANDS[arguments.command](arguments)
         sys.stdout.flush()
-    except EmulatorError as error:
-        return _fail(arguments, error)
-    except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (``icgw plan … | head``): that is not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # the last line of defence: a defect, said in one line
-        logging.getLogger(__name__).debug("unexpected", exc_info=True)
-        return _fail(arguments, InternalError(f"unexpected {type(error).__name__}: {error} (--verbose shows where)"))
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        return status or _fail(arguments, HostError(f"cannot write the output: {error.strerror}"))
     return status
 
 
+def _run_command(arguments: argparse.Namespace) -> int:
+    """Run the command; whatever goes wrong becomes one line and its exit code."""
+    try:
+        return _COMMANDS[arguments.command](arguments)
+    except EmulatorError as error:
+        return _fail(arguments, error)
+    except KeyboardInterrupt:
+        return _fail(arguments, _Interrupted("interrupted"))
+    except BrokenPipeError:
+        # The reader of our output went away (``icgw plan … | head``): that is not an error.
+        _discard_output()
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(arguments, HostError(f"{where}{error.strerror or error}"))
+    except Exception as error:  # the last line of defence: a defect, said in one line
+        logging.getLogger(__name__).debug("unexpected", exc_info=True)
+        return _fail(arguments, InternalError(f"unexpected {type(error).__name__}: {error} (--verbose shows where)"))
+
+
+class _Interrupted(EmulatorError):
+    exit_code = INTERRUPTED
+
+
 def _fail(arguments: argparse.Namespace, error: EmulatorError) -> int:
-    if arguments.json:
-        sys.stdout.write(json.dumps({"error": str(error), "exit_code": error.exit_code}) + "\n")
-    sys.stderr.write(f"error: {error}\n")
+    # What a run found is printed already when its expectations turn out not to be met.
+    if arguments.json and not isinstance(error, ExpectationFailed):
+        with suppress(OSError):
+            sys.stdout.write(json.dumps({"error": str(error), "exit_code": error.exit_code}) + "\n")
+    with suppress(OSError):
+        sys.stderr.write(f"error: {error}\n")
     return error.exit_code
+
+
+def _mend_streams() -> None:
+    """Make output possible whatever the caller closed, and whatever the locale can show."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for the process's life
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Let what is still in the buffer of standard output go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_json(data: Any) -> None:

@@ -89,6 +89,17 @@ class Engine(Protocol):
 
     name: str
 
+    def check(self, memory_bytes: int) -> None:
+        """Make sure that the host has what any run needs, before something of an earlier run is touched.
+
+        Args:
+            memory_bytes: Largest memory of a job.
+
+        Raises:
+            HostError: Something is missing, with what to do about it.
+        """
+        ...
+
     def run(self, jobs: Sequence[Job], observer: Observer) -> list[JobResult]:
         """Run all jobs and return their results in the same order.
 

@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from emulator.errors import MissingCapability
+from emulator.units import format_size
+
 _MEMINFO = Path("/proc/meminfo")
 _MOUNTS = Path("/proc/self/mounts")
 _SHM = Path("/dev/shm")  # noqa: S108 - only nameless files are made there
@@ -17,6 +20,21 @@ def available_bytes(meminfo: Path = _MEMINFO) -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
     return 0
+
+
+def require_memory(size_bytes: int) -> None:
+    """Make sure that the host has memory for a job of this size.
+
+    Raises:
+        MissingCapability: It has not.
+    """
+    free_bytes = available_bytes()
+    if size_bytes > free_bytes:
+        raise MissingCapability(
+            "memory",
+            f"{format_size(size_bytes)} are asked for and {format_size(free_bytes)} are free: end other programs or ask"
+            " for less",
+        )
 
 
 def memory_folder(size_bytes: int, fallback: Path, candidates: Sequence[Path] = (_SHM,)) -> Path:

@@ -21,7 +21,7 @@ from emulator.engine.follow import ProgressTail, Step
 from emulator.engine.interrupts import Interrupts
 from emulator.engine.job import Job, JobResult, Observer
 from emulator.engine.ledger import Ledger
-from emulator.engine.memory import available_bytes
+from emulator.engine.memory import available_bytes, require_memory
 from emulator.engine.spawn import spawn
 from emulator.errors import EngineError, LimitError, MissingCapability
 from emulator.units import NS_PER_S, format_size
@@ -51,6 +51,17 @@ class NativeEngine:
         self._needs = needs
         self._base = base
 
+    def check(self, memory_bytes: int) -> None:
+        """Make sure that the host has what the engine needs; see `emulator.engine.job.Engine`.
+
+        Raises:
+            MissingCapability: It has not, with what to do about it.
+        """
+        for capability in hostcheck.probe():
+            if capability.name in self._needs:
+                capability.require()
+        require_memory(memory_bytes)
+
     def run(self, jobs: Sequence[Job], observer: Observer) -> list[JobResult]:
         """Run all jobs and return their results in the same order; see `emulator.engine.job.Engine`.
 
@@ -61,9 +72,7 @@ class NativeEngine:
             KeyboardInterrupt: Ctrl-C; everything is cleaned up by then.
         """
         check_jobs(jobs)
-        for capability in hostcheck.probe():
-            if capability.name in self._needs:
-                capability.require()
+        self.check(0)
         results: list[JobResult] = []
         with Interrupts() as interrupts, Ledger(base=self._base) as ledger:
             for number, job in enumerate(jobs):

@@ -143,6 +143,11 @@ def main() -> int:
         traceback.print_exc()
         progress.report_error(error.exit_code, type(error).__name__, str(error))
         return error.exit_code
+    except OSError as error:
+        traceback.print_exc()
+        text = f"{error.filename or 'a system call'} in the emulated machine: {error.strerror or error}"
+        progress.report_error(EngineError.exit_code, EngineError.__name__, text)
+        return EngineError.exit_code
     except Exception as error:  # noqa: BLE001 - the last line of defence: said in one line, details in the log
         traceback.print_exc()
         text = f"unexpected {type(error).__name__} in the emulated machine: {error}"

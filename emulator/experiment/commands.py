@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.engine.job import Engine
 from emulator.errors import EmulatorError, ScenarioError
-from emulator.experiment.console import ConsoleObserver, Output
+from emulator.experiment.console import ConsoleObserver, Output, discard_output, say
 from emulator.experiment.prepare import PreparedCell, prepare
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
@@ -37,7 +37,7 @@ def check(paths: Sequence[Path], *, as_json: bool) -> int:
             sys.stderr.write(f"error: {error}\n")
             continue
         if not as_json:
-            sys.stdout.write(f"{path}: {scenario.name}, {len(cells)} cell{'s' if len(cells) != 1 else ''}: fine\n")
+            say(f"{path}: {scenario.name}, {len(cells)} cell{'s' if len(cells) != 1 else ''}: fine\n")
     if as_json:
         print_json(results)
     return status
@@ -112,7 +112,10 @@ def run_scenario(
             observer=observer,
             command=command,
         )
-    show(folder, html=report, as_json=as_json)
+    try:
+        show(folder, html=report, as_json=as_json)
+    except BrokenPipeError:  # nobody reads on; what came of the run still decides the exit code
+        discard_output()
     return outcome
 
 
@@ -146,4 +149,4 @@ def show(folder: Path, *, html: bool, as_json: bool) -> None:
 
 def print_json(data: Any) -> None:
     """Print JSON on standard output."""
-    sys.stdout.write(json.dumps(data, indent=1) + "\n")
+    say(json.dumps(data, indent=1) + "\n")

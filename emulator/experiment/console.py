@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from types import TracebackType
 
 from rich.console import Console
@@ -18,6 +20,21 @@ class Output(Console):
     def on_broken_pipe(self) -> None:
         """Raise what rich would turn into an exit."""
         raise BrokenPipeError
+
+
+def say(text: str) -> None:
+    """Print text; if nobody reads it any more, that does not change how the command ends."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Let what is printed from now on, and what is still in the buffer, go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class ConsoleObserver:

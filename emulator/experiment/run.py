@@ -87,32 +87,33 @@ def run(
     Raises:
         EmulatorError: Something failed; the folder keeps the logs and no ``results.json``.
     """
-    results = ResultsFolder.create(folder)
-    jobs = [_job(one, index, results) for index, one in enumerate(prepared)]
-    finished = engine.run(jobs, observer)
-    records = results.merge_parts(len(jobs))
-    outcomes = evaluate(scenario.expectations, records)
-    warnings = _warnings(results, len(jobs))
-    results.write_manifest(
-        Manifest(
-            scenario=scenario.name,
-            question=scenario.question,
-            scenario_file=scenario.file,
-            scenario_text=scenario.text,
-            seed=scenario.variants[0].seed,
-            engine=engine.name,
-            cells=tuple(_cell_info(one.cell, result) for one, result in zip(prepared, finished, strict=True)),
-            profiles={name: asdict(profile(name)) for name in scenario.profiles},
-            revision=tree_revision(_TREE),
-            kernel=kernel or {"release": platform.release()},
-            tools={**package_versions(_PACKAGES), **program_versions(_PROGRAMS)},
-            host={"machine": platform.machine(), "cpus": str(os.cpu_count()), "kernel": platform.release()},
-            warnings=warnings,
-            expectations=tuple(outcome.as_json() for outcome in outcomes),
-            command=tuple(command),
+    engine.check(max(one.cell.limits.memory_bytes for one in prepared))
+    with ResultsFolder.create(folder) as results:
+        jobs = [_job(one, index, results) for index, one in enumerate(prepared)]
+        finished = engine.run(jobs, observer)
+        records = results.merge_parts(len(jobs))
+        outcomes = evaluate(scenario.expectations, records)
+        warnings = _warnings(results, len(jobs))
+        results.write_manifest(
+            Manifest(
+                scenario=scenario.name,
+                question=scenario.question,
+                scenario_file=scenario.file,
+                scenario_text=scenario.text,
+                seed=scenario.variants[0].seed,
+                engine=engine.name,
+                cells=tuple(_cell_info(one.cell, result) for one, result in zip(prepared, finished, strict=True)),
+                profiles={name: asdict(profile(name)) for name in scenario.profiles},
+                revision=tree_revision(_TREE),
+                kernel=kernel or {"release": platform.release()},
+                tools={**package_versions(_PACKAGES), **program_versions(_PROGRAMS)},
+                host={"machine": platform.machine(), "cpus": str(os.cpu_count()), "kernel": platform.release()},
+                warnings=warnings,
+                expectations=tuple(outcome.as_json() for outcome in outcomes),
+                command=tuple(command),
+            )
         )
-    )
-    return RunOutcome(results.path, tuple(records), tuple(outcomes), warnings)
+        return RunOutcome(results.path, tuple(records), tuple(outcomes), warnings)
 
 
 def _job(prepared: PreparedCell, index: int, results: ResultsFolder) -> Job:

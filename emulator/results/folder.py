@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -61,8 +62,21 @@ def write_text(path: Path, text: str) -> None:
 class ResultsFolder:
     """A results folder that is being written; make one with `create`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: int | None = None) -> None:
         self.path = path
+        self._lock = lock
+
+    def close(self) -> None:
+        """Let other runs write here."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> ResultsFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @classmethod
     def create(cls, path: str | Path) -> ResultsFolder:
@@ -81,7 +95,7 @@ class ResultsFolder:
                     "is not empty and not a results folder: name another folder or empty it", file=str(path)
                 )
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / MARKER).touch()
+            lock = _locked(folder / MARKER)
             for name in _OWN_FILES:
                 (folder / name).unlink(missing_ok=True)
             cells = folder / CELLS
@@ -90,7 +104,7 @@ class ResultsFolder:
             elif cells.exists():
                 shutil.rmtree(cells)
             cells.mkdir()
-        return cls(folder)
+        return cls(folder, lock)
 
     def cell(self, index: int) -> Path:
         """Folder of the n-th cell, made if needed.
@@ -140,6 +154,21 @@ def write_part(cell_folder: Path, records: Iterable[Record]) -> None:
 def write_side_file(cell_folder: Path, name: str, data: Any) -> None:
     """Write one of a cell's side files, for example ``series.json``, as compact canonical JSON."""
     write_text(cell_folder / name, canonical_json(data, indent=None))
+
+
+def _locked(marker: Path) -> int:
+    """Open the marker, made if needed, and hold it against other runs.
+
+    Raises:
+        HostError: Another run writes into the folder.
+    """
+    descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise HostError(f"another run is writing into {marker.parent}: wait for it, or name another folder") from None
+    return descriptor
 
 
 @contextmanager

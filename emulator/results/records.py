@@ -61,5 +61,7 @@ class Record:
         value = data["value"]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"a record's value is a number, not {value!r}")
+        if isinstance(value, int) and abs(value) >= 2**1023:
+            raise ValueError("a record's value is too large for a number")
         texts = {key: str(data[key]) for key in cls.__dataclass_fields__ if key not in ("value", "kind")}
         return cls(value=value, kind=Kind(data["kind"]), **texts)

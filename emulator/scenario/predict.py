@@ -170,6 +170,8 @@ def _latency(
 ) -> tuple[int | None, str, str]:
     mtu = min((stage.mtu_bytes for stage in there if stage.mtu_bytes), default=1500)
     if isinstance(workload, Ping):
+        if IPV4_HEADER_BYTES + ICMP_HEADER_BYTES + workload.payload_bytes > mtu:
+            return None, "", "sent in fragments: latency not predicted"
         frame = ETHERNET_HEADER_BYTES + IPV4_HEADER_BYTES + ICMP_HEADER_BYTES + workload.payload_bytes
         return sum(stage.passing_ns(frame) for stage in [*there, *back]), "round trip", ""
     if isinstance(workload, (NvmeIo, Checkpoint)):

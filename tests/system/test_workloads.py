@@ -80,11 +80,11 @@ def test_tcp_flows_for_a_time(found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_waits_are_those_of_the_queue(found: dict[str, Any], index: int) -> None:
-    """Every packet waits as Lindley's recursion says, so the controlled mean is M/D/1 to a thousandth."""
+    """Every packet waits as Lindley's recursion says, so the controlled mean is that of M/D/1 to a ns."""
     wait = found["queueing"]["loads"][index]
     assert wait["loss measured"] == 0
     assert wait["mean_wait measured"] == pytest.approx(wait["mean_wait_arrivals theory"], abs=1)
-    assert abs(wait["mean_wait_controlled_error measured"]) < 0.001
+    assert abs(wait["mean_wait_controlled_error measured"]) * wait["mean_wait theory"] < 1
     # The plain mean is as far off as its standard error allows (4 sigma).
     assert abs(wait["mean_wait measured"] - wait["mean_wait theory"]) < 4 * wait["mean_wait_stderr measured"]
 

@@ -17,7 +17,7 @@ from emulator.engine.interrupts import Interrupts
 from emulator.engine.job import Job, JobResult, Observer
 from emulator.engine.kernelimage import find_kernel
 from emulator.engine.ledger import Ledger
-from emulator.engine.memory import available_bytes, memory_folder
+from emulator.engine.memory import available_bytes, memory_folder, require_memory
 from emulator.engine.virtual import console
 from emulator.engine.virtual.machine import Machine
 from emulator.errors import MissingCapability
@@ -42,6 +42,16 @@ class VirtualEngine:
     def __init__(self, kernel: Path | None = None, base: Path | None = None) -> None:
         self._kernel = kernel
         self._base = base
+
+    def check(self, memory_bytes: int) -> None:
+        """Make sure that there is a kernel, and memory for a job; see `emulator.engine.job.Engine`.
+
+        Raises:
+            MissingCapability: There is not, with what to do about it.
+        """
+        if self._kernel is None:
+            find_kernel()
+        require_memory(memory_bytes)
 
     def run(self, jobs: Sequence[Job], observer: Observer) -> list[JobResult]:
         """Run all jobs and return their results in the same order; see `emulator.engine.job.Engine`.

@@ -13,6 +13,7 @@ import pytest
 from emulator import cli
 from emulator.errors import EngineError
 from emulator.experiment import commands
+from emulator.results import ResultsFolder
 
 SCENARIO = """\
 scenario: tiny
@@ -186,6 +187,47 @@ def test_a_reader_that_goes_away(write, repository: Path) -> None:
     os.close(write_end)
     assert done.stderr == b""
     assert done.returncode == 0
+
+
+def test_a_full_output(write, repository: Path) -> None:
+    """Output that cannot be written is one line and exit code 3, not a traceback."""
+    argv = [sys.executable, "-m", "emulator.cli", "plan", "--json", str(write())]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(argv, cwd=repository, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("No space left on device\n")
+
+
+def test_a_locale_without_our_letters(write, repository: Path) -> None:
+    """Where the terminal cannot show a letter it is replaced; nothing fails for it."""
+    argv = [sys.executable, "-m", "emulator.cli", "plan", str(write())]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(argv, cwd=repository, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_failed_check_into_a_closed_pipe(write, repository: Path) -> None:
+    """A bad file is exit code 2 also when nobody reads what is printed about the good ones."""
+    argv = [sys.executable, "-m", "emulator.cli", "check", "missing.yaml", str(write())]
+    read, write_end = os.pipe()
+    os.close(read)
+    done = subprocess.run(argv, cwd=repository, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert done.returncode == 2
+
+
+def test_earlier_results_survive_a_run_that_cannot_start(write, tmp_path: Path, monkeypatch, capsys) -> None:
+    """Without a kernel, or into a folder in use, nothing of an earlier run is lost."""
+    folder = tmp_path / "r"
+    with ResultsFolder.create(folder) as results:
+        results.write_records([])
+        monkeypatch.setenv("ICGW_KERNEL", "/bin/true")
+        assert cli.main(["run", str(write()), "--out", str(folder), "--quiet"]) == 3
+        assert "another run is writing into" in capsys.readouterr().err
+    monkeypatch.setenv("ICGW_KERNEL", str(tmp_path / "none"))
+    assert cli.main(["run", str(write()), "--out", str(folder), "--quiet"]) == 3
+    assert (folder / "results.json").is_file()
 
 
 def test_help_and_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:

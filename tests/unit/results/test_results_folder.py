@@ -57,7 +57,8 @@ def test_an_earlier_run_is_replaced(tmp_path: Path) -> None:
     write_part(results.cell(7), [record("old")])
     for name in ("results.json", "manifest.json", "report.html", "notes.txt"):
         (results.path / name).write_text("old")
-    ResultsFolder.create(tmp_path / "r")
+    results.close()
+    ResultsFolder.create(tmp_path / "r").close()
     assert sorted(path.name for path in results.path.iterdir()) == [".icgw-results", "cells", "notes.txt"]
     assert list((results.path / "cells").iterdir()) == []
 
@@ -82,7 +83,8 @@ def test_a_link_named_cells_is_not_followed(tmp_path: Path) -> None:
     results = ResultsFolder.create(tmp_path / "r")
     (results.path / "cells").rmdir()
     (results.path / "cells").symlink_to(tmp_path / "elsewhere")
-    ResultsFolder.create(tmp_path / "r")
+    results.close()
+    ResultsFolder.create(tmp_path / "r").close()
     assert (tmp_path / "elsewhere" / "keep").read_text() == "keep"
 
 
