@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -40,3 +41,8 @@ def find_kernel(environment: Mapping[str, str] = os.environ, repository: Path = 
     if done.returncode != 0 or not lines or not os.access(lines[-1], os.X_OK):
         raise MissingCapability(_NAME, "it is not built yet: run 'make kernel' (or 'sudo make setup')")
     return Path(lines[-1])
+
+
+def describe_kernel(path: Path) -> dict[str, str]:
+    """What tells one kernel from another: source version and key of its configuration, and the digest of the file."""
+    return {"build": path.parent.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

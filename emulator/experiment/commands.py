@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.engine.job import Engine
+from emulator.engine.kernelimage import describe_kernel, find_kernel
 from emulator.errors import EmulatorError, ScenarioError
 from emulator.experiment.console import ConsoleObserver, Output, discard_output, say
 from emulator.experiment.prepare import PreparedCell, prepare
@@ -111,6 +112,7 @@ def run_scenario(
             folder=folder,
             observer=observer,
             command=command,
+            kernel=describe_kernel(find_kernel()) if engine == "virtual" else None,
         )
     try:
         show(folder, html=report, as_json=as_json)
