@@ -129,13 +129,15 @@ def _mend_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Let what is still in the buffer of standard output go nowhere."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from emulator.experiment.console import discard_output
+
+    discard_output()
 
 
 def _print_json(data: Any) -> None:
-    sys.stdout.write(json.dumps(data, indent=1) + "\n")
+    from emulator.experiment.commands import print_json
+
+    print_json(data)
 
 
 # Commands import what they need when they run, so that `icgw --help` and shell completion stay quick.

@@ -6,12 +6,8 @@ them into its ring. The kernel drops them for this socket only; its own stack st
 
 from __future__ import annotations
 
-import ctypes
-import socket
-import struct
 from typing import NamedTuple
 
-SO_ATTACH_FILTER = 26
 MAX_PORTS = 64
 
 _LDH_ABS, _LDB_ABS, _LDX_MSH, _LDH_IND = 0x28, 0x30, 0xB1, 0x48
@@ -78,14 +74,3 @@ def without_tcp(ports: frozenset[int] | None) -> tuple[Instruction, ...]:
     body.append(Instruction(_RET, 0, 0, _WHOLE))
     body.append(Instruction(_RET, 0, 0, 0))
     return tuple(body)
-
-
-def attach(sock: socket.socket, program: tuple[Instruction, ...]) -> None:
-    """Put a program in front of a socket.
-
-    Raises:
-        OSError: The kernel refuses the program.
-    """
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-    memory = ctypes.create_string_buffer(code, len(code))
-    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(memory)))

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.errors import GatewayError
-from gateway.filter import Instruction, attach
+from emulator.linux.packet_filter import attach
+from gateway.filter import Instruction
 from gateway.interface import carries_super_packets, mac_address, mtu_bytes
 from gateway.port import Frame, Sent
 from gateway.sendmmsg import SendBatch

@@ -75,15 +75,20 @@ def chosen(cells: Sequence[PreparedCell], variants: Sequence[str] | None) -> lis
     return [one for one in cells if one.cell.variant in variants]
 
 
-def engine_of(name: str) -> Engine:
-    """The engine of a name."""
+def engine_of(name: str) -> tuple[Engine, dict[str, str] | None]:
+    """The engine of a name, and what a manifest says of its kernel (None: it is the host's).
+
+    Raises:
+        MissingCapability: There is no virtual-time kernel.
+    """
     if name == "native":
         from emulator.engine.native import NativeEngine
 
-        return NativeEngine()
+        return NativeEngine(), None
     from emulator.engine.virtual import VirtualEngine
 
-    return VirtualEngine()
+    kernel = find_kernel()
+    return VirtualEngine(kernel), describe_kernel(kernel)
 
 
 def run_scenario(
@@ -104,15 +109,16 @@ def run_scenario(
     """
     scenario, cells = prepare(path)
     folder = out if out is not None else default_folder(scenario.name)
+    runner, kernel = engine_of(engine)
     with ConsoleObserver(quiet=quiet) as observer:
         outcome = run(
             scenario,
             chosen(cells, variants),
-            engine=engine_of(engine),
+            engine=runner,
             folder=folder,
             observer=observer,
             command=command,
-            kernel=describe_kernel(find_kernel()) if engine == "virtual" else None,
+            kernel=kernel,
         )
     try:
         show(folder, html=report, as_json=as_json)

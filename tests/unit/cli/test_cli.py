@@ -147,6 +147,7 @@ def test_failures_keep_their_exit_code(write, monkeypatch: pytest.MonkeyPatch, c
     def fail(*_: object, **__: object) -> None:
         raise EngineError("the machine broke")
 
+    monkeypatch.setenv("ICGW_KERNEL", "/bin/true")
     monkeypatch.setattr(commands, "run", fail)
     assert cli.main(["run", str(write()), "--quiet"]) == 4
     assert capsys.readouterr().err == "error: the machine broke\n"
@@ -167,6 +168,7 @@ def test_interrupt(write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setenv("ICGW_KERNEL", "/bin/true")
     monkeypatch.setattr(commands, "run", interrupt)
     assert cli.main(["run", str(write()), "--quiet"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_Router_Alert
 from scapy.layers.l2 import Ether
 
-from gateway.filter import MAX_PORTS, Instruction, attach, without_tcp
+from emulator.linux.packet_filter import attach
+from gateway.filter import MAX_PORTS, Instruction, without_tcp
 
 
 class Kernel:
