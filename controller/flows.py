@@ -1,10 +1,15 @@
-"""OpenFlow rules as plain data, in the subset of OpenFlow 1.3 that the planner uses.
+"""OpenFlow rules, groups and meters as plain data, in the subset of OpenFlow 1.3 (and Open vSwitch) that is planned.
 
-Every switch has the same three tables, passed in order::
+Every switch has the same tables, passed in order; a packet skips those that do not concern it::
 
-    STEER   which node must the packet visit next?   rewrites eth_dst, per ingress port
-    SPREAD  which of the equal paths may it take?    writes the source's colour into the metadata
-    ROUTE   where is that node?                      outputs by eth_dst (and colour); drops what it does not know
+    ADMIT    may this sender say what it says?        addresses against the port's binding; LLDP to the controller
+    ARP      whose address is that?                   answered by the switch itself; ARP never crosses the fabric
+    ACCESS   may these two talk?                      policies, first hop only; tags the segment, translates endpoints
+    STEER    which node must the packet visit next?   rewrites eth_dst, per ingress port
+    CLASS    which queue of a shaped link?            storage or compute
+    SPREAD   which of the equal paths may it take?    writes the source's colour into the metadata
+    ROUTE    where is that node?                      outputs to a group by eth_dst (and colour); drops what is unknown
+    DELIVER  may this node have it?                   last hop: checks and removes the segment's tag, translates back
 
 A rule without an output and without a next table drops.
 """
@@ -13,9 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 ETH_TYPE_IPV4 = 0x0800
+ETH_TYPE_ARP = 0x0806
+ETH_TYPE_VLAN = 0x8100
+ETH_TYPE_LLDP = 0x88CC
 IP_PROTO_ICMP = 1
 IP_PROTO_TCP = 6
 IP_PROTO_UDP = 17
@@ -23,17 +31,28 @@ IP_PROTO_UDP = 17
 COOKIE_OWNER = 0x69636777
 """Upper half of every cookie that this controller writes: ``icgw`` in ASCII."""
 
+NO_VLAN = 0
+"""`Match.vlan` of packets without a tag."""
+
+IN_PORT = 0xFFFFFFF8
+"""`Output.port` that sends a packet back to where it came from (OpenFlow's OFPP_IN_PORT)."""
+
 
 class Table(IntEnum):
     """The tables of the pipeline; the number is the OpenFlow table id."""
 
-    STEER = 0
-    SPREAD = 1
-    ROUTE = 2
+    ADMIT = 0
+    ARP = 1
+    ACCESS = 2
+    STEER = 3
+    CLASS = 4
+    SPREAD = 5
+    ROUTE = 6
+    DELIVER = 7
 
 
 class Purpose(IntEnum):
-    """Why a rule exists; the lower half of its cookie."""
+    """Why a rule exists; bits 0 to 7 of its cookie (bits 8 to 31 may number it, see `cookie_of`)."""
 
     DEFAULT = 0
     """What happens to packets that nothing else matches: next table, or drop in the last one."""
@@ -45,6 +64,24 @@ class Purpose(IntEnum):
     """Marks the packet with its source's colour."""
     ROUTE = 4
     """Outputs towards the node that owns the destination address."""
+    DISCOVER = 5
+    """Hands LLDP that comes from other switches to the controller."""
+    ADMIT = 6
+    """Lets a sender with its own addresses in."""
+    VIOLATE = 7
+    """Drops what a sender must not say, and tells the controller at a limited rate."""
+    ARP = 8
+    """Answers an ARP request."""
+    ALLOW = 9
+    """Lets two nodes, or a node and an endpoint, talk."""
+    DENY = 10
+    """Drops what no policy allows, or one denies, and tells the controller at a limited rate."""
+    CLASS = 11
+    """Chooses a queue."""
+    DELIVER = 12
+    """Hands a packet to the node it is for."""
+    PIN = 13
+    """Moves one large flow to another of the equal paths."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +92,18 @@ class Match:
         in_port: Port on which the packet came in.
         metadata: The source's colour, as written by the table before.
         eth_src, eth_dst: Ethernet addresses, lower case with colons.
-        eth_type: Ethernet type.
+        eth_type: Ethernet type (of what is behind a tag).
+        vlan: VLAN id of the tag, 1 to 4094; 0 (`NO_VLAN`): no tag.
         ip_proto: IP protocol number.
-        ipv4_src, ipv4_dst: Dotted IPv4 addresses.
-        tcp_src, tcp_dst: TCP ports.
-        tcp_src_mask: Bits of ``tcp_src`` that count; None: all. Open vSwitch takes masked ports, plain OpenFlow 1.3
-            does not ask switches to.
+        ipv4_src, ipv4_dst: Dotted IPv4 addresses, or prefixes like ``10.0.0.0/8``.
+        tcp_src, tcp_dst, udp_src, udp_dst: Ports.
+        tcp_src_mask, tcp_dst_mask, udp_src_mask, udp_dst_mask: Bits of them that count; None: all. Open vSwitch takes
+            masked ports, plain OpenFlow 1.3 does not ask switches to.
+        tcp_ack: True: the ACK flag is set, so the segment does not open a connection. An extension of Open vSwitch.
+        icmp_type: Type of an ICMP message.
+        arp_op: 1 request, 2 reply.
+        arp_spa, arp_tpa: Sender's and target's IPv4 address.
+        arp_sha: Sender's Ethernet address.
     """
 
     in_port: int | None = None
@@ -68,12 +111,24 @@ class Match:
     eth_src: str | None = None
     eth_dst: str | None = None
     eth_type: int | None = None
+    vlan: int | None = None
     ip_proto: int | None = None
     ipv4_src: str | None = None
     ipv4_dst: str | None = None
     tcp_src: int | None = None
     tcp_dst: int | None = None
+    udp_src: int | None = None
+    udp_dst: int | None = None
     tcp_src_mask: int | None = None
+    tcp_dst_mask: int | None = None
+    udp_src_mask: int | None = None
+    udp_dst_mask: int | None = None
+    tcp_ack: bool | None = None
+    icmp_type: int | None = None
+    arp_op: int | None = None
+    arp_spa: str | None = None
+    arp_tpa: str | None = None
+    arp_sha: str | None = None
 
     def set_fields(self) -> dict[str, int | str]:
         """The fields that are not None, by name."""
@@ -84,18 +139,112 @@ class Match:
 
 
 _MATCH_FIELDS = tuple(item.name for item in fields(Match))
+MASKED_FIELDS = ("tcp_src", "tcp_dst", "udp_src", "udp_dst")
+"""Fields of `Match` with a mask in the field of the same name and ``_mask``."""
 
 
 def _show_fields(match: Match) -> Iterator[str]:
     for name, value in match.set_fields().items():
-        if name == "tcp_src_mask":
+        if name.endswith("_mask"):
             continue
+        mask = getattr(match, f"{name}_mask", None)
         if name == "eth_type":
             yield f"{name}={value:#06x}"
-        elif name == "tcp_src" and match.tcp_src_mask is not None:
-            yield f"{name}={value:#x}/{match.tcp_src_mask:#x}"
+        elif mask is not None:
+            yield f"{name}={value:#x}/{mask:#x}"
         else:
             yield f"{name}={value}"
+
+
+@dataclass(frozen=True)
+class SetField:
+    """Rewrite one header field.
+
+    Attributes:
+        name: ``eth_src``, ``eth_dst``, ``ipv4_src``, ``ipv4_dst``, ``tcp_src`` or ``tcp_dst``.
+        value: In the notation of `Match`, without prefix or mask.
+    """
+
+    name: str
+    value: int | str
+
+    def __str__(self) -> str:
+        return f"set_{self.name}:{self.value}"
+
+
+@dataclass(frozen=True)
+class PushVlan:
+    """Add an IEEE 802.1Q tag with this VLAN id, 1 to 4094."""
+
+    vlan: int
+
+    def __str__(self) -> str:
+        return f"push_vlan:{self.vlan}"
+
+
+@dataclass(frozen=True)
+class PopVlan:
+    """Remove the outermost tag."""
+
+    def __str__(self) -> str:
+        return "pop_vlan"
+
+
+@dataclass(frozen=True)
+class SetQueue:
+    """Choose a queue of whichever port the packet leaves by."""
+
+    queue: int
+
+    def __str__(self) -> str:
+        return f"set_queue:{self.queue}"
+
+
+@dataclass(frozen=True)
+class ArpReply:
+    """Turn the ARP request into the answer "`ip` is at `mac`", ready for `Output` to `IN_PORT`.
+
+    The sender becomes the target. Needs Open vSwitch's register moves: OpenFlow 1.3 cannot copy one field to another.
+    """
+
+    ip: str
+    mac: str
+
+    def __str__(self) -> str:
+        return f"arp_reply:{self.ip}={self.mac}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Send to a port."""
+
+    port: int
+
+    def __str__(self) -> str:
+        return "output:in_port" if self.port == IN_PORT else f"output:{self.port}"
+
+
+@dataclass(frozen=True)
+class ToGroup:
+    """Send to a group."""
+
+    group: int
+
+    def __str__(self) -> str:
+        return f"group:{self.group}"
+
+
+@dataclass(frozen=True)
+class ToController:
+    """Send a copy of the first bytes to the controller."""
+
+    max_bytes: int = 128
+
+    def __str__(self) -> str:
+        return f"controller:{self.max_bytes}"
+
+
+Action = SetField | PushVlan | PopVlan | SetQueue | ArpReply | Output | ToGroup | ToController
 
 
 @dataclass(frozen=True)
@@ -107,8 +256,8 @@ class FlowRule:
         table: Where in the pipeline.
         priority: Higher wins.
         match: What it applies to.
-        set_eth_dst: New destination address, before anything else.
-        output: Port to send to.
+        actions: Done at once, in order.
+        meter: Meter that limits the packets first; what is above its rate is dropped.
         write_metadata: New metadata.
         goto: Next table.
         cookie: Owner and purpose, see `cookie_of`.
@@ -119,8 +268,8 @@ class FlowRule:
     table: Table
     priority: int
     match: Match
-    set_eth_dst: str | None = None
-    output: int | None = None
+    actions: tuple[Action, ...] = ()
+    meter: int | None = None
     write_metadata: int | None = None
     goto: Table | None = None
     cookie: int = 0
@@ -133,17 +282,14 @@ class FlowRule:
 
     @property
     def drops(self) -> bool:
-        """Whether packets end here."""
-        return self.output is None and self.goto is None
+        """Whether packets end here (a copy for the controller does not count)."""
+        return self.goto is None and not any(isinstance(action, (Output, ToGroup)) for action in self.actions)
 
     @property
-    def actions(self) -> list[str]:
+    def texts(self) -> list[str]:
         """What it does, as short texts in order."""
-        texts = []
-        if self.set_eth_dst is not None:
-            texts.append(f"set_eth_dst:{self.set_eth_dst}")
-        if self.output is not None:
-            texts.append(f"output:{self.output}")
+        texts = [f"meter:{self.meter}"] if self.meter is not None else []
+        texts += [str(action) for action in self.actions]
         if self.write_metadata is not None:
             texts.append(f"write_metadata:{self.write_metadata}")
         if self.goto is not None:
@@ -153,13 +299,98 @@ class FlowRule:
     def __str__(self) -> str:
         return (
             f"dpid={self.dpid} table={self.table.name.lower()} priority={self.priority} "
-            f"{self.match} -> {' '.join(self.actions)}"
+            f"{self.match} -> {' '.join(self.texts)}"
         )
 
 
-def cookie_of(purpose: Purpose) -> int:
-    """The 64-bit cookie of this controller's rules of one purpose."""
-    return COOKIE_OWNER << 32 | purpose
+class GroupKind(str, Enum):
+    """How a group chooses among its buckets."""
+
+    SELECT = "select"
+    """By a hash of the packet, among live buckets, in proportion to their weights."""
+    FAST_FAILOVER = "ff"
+    """The first live bucket."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One choice of a group.
+
+    Attributes:
+        port: Output port; the bucket is live while this port is up.
+        weight: Share of a select group's packets; 0 in fast-failover groups.
+    """
+
+    port: int
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """One entry of a group table.
+
+    Attributes:
+        dpid: Datapath id of the switch.
+        number: Group id.
+        kind: How it chooses.
+        buckets: In order of preference.
+        note: One clause for people; not part of what is installed.
+    """
+
+    dpid: int
+    number: int
+    kind: GroupKind
+    buckets: tuple[Bucket, ...]
+    note: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        shown = " ".join(
+            f"{bucket.port}*{bucket.weight}" if bucket.weight else str(bucket.port) for bucket in self.buckets
+        )
+        return f"dpid={self.dpid} group={self.number} {self.kind.value} {shown or 'empty'}"
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A rate limit in packets; what is above it is dropped.
+
+    Attributes:
+        dpid: Datapath id of the switch.
+        number: Meter id, from 1.
+        rate_pps: Packets per second.
+        burst_packets: How many may come at once.
+    """
+
+    dpid: int
+    number: int
+    rate_pps: int
+    burst_packets: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that one switch, or several, should hold.
+
+    Attributes:
+        rules, groups, meters: In a fixed order.
+    """
+
+    rules: tuple[FlowRule, ...] = ()
+    groups: tuple[Group, ...] = ()
+    meters: tuple[Meter, ...] = ()
+
+    def __add__(self, other: Program) -> Program:
+        return Program(self.rules + other.rules, self.groups + other.groups, self.meters + other.meters)
+
+
+def cookie_of(purpose: Purpose, number: int = 0) -> int:
+    """The 64-bit cookie of this controller's rules of one purpose.
+
+    Args:
+        purpose: Why the rule exists.
+        number: Says more within the purpose, for example which violation; 0 to 2^24-1.
+    """
+    return COOKIE_OWNER << 32 | number << 8 | purpose
 
 
 def purpose_of(cookie: int) -> Purpose | None:
@@ -167,6 +398,11 @@ def purpose_of(cookie: int) -> Purpose | None:
     if cookie >> 32 != COOKIE_OWNER:
         return None
     try:
-        return Purpose(cookie & 0xFFFFFFFF)
+        return Purpose(cookie & 0xFF)
     except ValueError:
         return None
+
+
+def number_of(cookie: int) -> int:
+    """The number within the purpose."""
+    return cookie >> 8 & 0xFFFFFF
