@@ -1,1 +1,1 @@
-"""Tenants with their VPCs, nodes, storage endpoints and policies: what is wanted, kept, checked and turned into rules."""
+"""Tenants, their VPCs, nodes, endpoints and policies: what is wanted, kept, checked and turned into rules."""
