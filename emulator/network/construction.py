@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import EmulatorError, HostError, InternalError, LinkError, NodeError
-from emulator.model.fabric import Fabric
+from emulator.model.fabric import Fabric, Node
 from emulator.network import capability, interfaces
+from emulator.network.bridge import Bridge
 from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
-from emulator.network.openvswitch import Bridge, OpenVSwitch, datapath_interface
+from emulator.network.openvswitch import OpenVSwitch, datapath_interface
 from emulator.network.ports import Port
 from emulator.network.wiring import Address, bring_up, check_ports, create_links, indices, not_running, set_up_ports
 
@@ -196,14 +197,16 @@ class Construction:
         self.switches = OpenVSwitch(folder, userspace=self.plan.userspace)
         self._undo.callback(self.switches.stop)
         self.switches.start()
-        bridges = [
-            Bridge(one.name, one.dpid or 0, tuple((port.interface, port.number) for port in self.ports[one.name]))
-            for one in self.plan.fabric.switches
-        ]
+        bridges = [self.bridge(one) for one in self.plan.fabric.switches]
         self.switches.configure(bridges, controller=self.plan.controller, fail_mode=self.plan.fail_mode)
         with NetlinkSocket() as kernel, EthtoolSocket() as features:
             self.indices.update(set_up_ports(kernel, features, ports))
             check_ports(kernel, features, ports)
+
+    def bridge(self, switch: Node) -> Bridge:
+        """What a switch is made of."""
+        ports = tuple((port.interface, port.number) for port in self.ports[switch.name])
+        return Bridge(switch.name, switch.dpid or 0, ports)
 
     def stop(self) -> None:
         """End all programs and take everything down; may be called twice.

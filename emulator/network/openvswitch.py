@@ -12,11 +12,11 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from emulator.errors import CommandError, ControllerError, MissingCapability, NodeError
+from emulator.network.bridge import Bridge
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
@@ -35,21 +35,6 @@ def datapath_interface(*, userspace: bool) -> str:
     return "ovs-netdev" if userspace else "ovs-system"
 
 
-@dataclass(frozen=True)
-class Bridge:
-    """A switch to be made.
-
-    Attributes:
-        name: Its name.
-        dpid: OpenFlow datapath id.
-        ports: Interface and OpenFlow port number of each port.
-    """
-
-    name: str
-    dpid: int
-    ports: tuple[tuple[str, int], ...]
-
-
 class OpenVSwitch:
     """The daemons and what was configured in them.
 
@@ -65,7 +50,10 @@ class OpenVSwitch:
         self._die_with_parent = die_with_parent
         self._daemons: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._bridges: list[str] = []
-        self._controllers: list[tuple[str, str]] = []
+        self._controllers: dict[str, str] = {}
+        self._controller: str | None = None
+        self._fail_mode = "secure"
+        self._qos = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -101,33 +89,38 @@ class OpenVSwitch:
         Raises:
             NodeError: A port could not be added, or has another number.
         """
+        self._controller, self._fail_mode = controller, fail_mode
         # linux-noop: Open vSwitch would otherwise remove the qdiscs of its ports.
-        words = ["--id=@keep", "create", "QoS", "type=linux-noop"]
+        self._qos = self._vsctl("--no-wait", "create", "QoS", "type=linux-noop", timeout_s=_START_S).strip()
+        self._make(bridges)
+
+    def _make(self, bridges: Sequence[Bridge]) -> None:
+        words: list[str] = []
         for bridge in bridges:
-            words += self._bridge_words(bridge, controller, fail_mode)
-        self._bridges = [bridge.name for bridge in bridges]
+            words += bridge.words(
+                controller=self._controller, fail_mode=self._fail_mode, userspace=self._userspace, qos=self._qos
+            )
+        names = [bridge.name for bridge in bridges]
+        self._bridges += names
         printed = self._vsctl(*words, timeout_s=_CONFIGURE_S).split()
-        if controller is not None:
-            # One line for each `create`, in order: the QoS first, then a controller for each bridge.
-            self._controllers = list(zip(self._bridges, printed[1:], strict=True))
+        if self._controller is not None:
+            # One line for each `create`, in order.
+            self._controllers.update(zip(names, printed, strict=True))
         self._check_ports(bridges)
 
-    def _bridge_words(self, bridge: Bridge, controller: str | None, fail_mode: str) -> list[str]:
-        name = bridge.name
-        words = ["--", "add-br", name, "--", "set", "Bridge", name]
-        words += [f"fail_mode={fail_mode}", "protocols=OpenFlow13", f"other-config:datapath-id={bridge.dpid:016x}"]
-        words += ["other-config:disable-in-band=true", f"other-config:dp-desc={name}"]
-        if self._userspace:
-            words.append("datapath_type=netdev")
-        if controller is not None:
-            words.append(f"controller=@controller-{name}")
-        for interface, number in bridge.ports:
-            words += ["--", "add-port", name, interface, "--", "set", "Port", interface, "qos=@keep"]
-            words += ["--", "set", "Interface", interface, f"ofport_request={number}"]
-        if controller is not None:
-            words += ["--", f"--id=@controller-{name}", "create", "Controller"]
-            words += [f'target="{controller}"', "max_backoff=1000"]
-        return words
+    def remove(self, name: str) -> None:
+        """Remove a bridge with all that it knows: flows, groups, its controller's connection. Its ports stay unused."""
+        self._vsctl("del-br", name, timeout_s=_CONFIGURE_S)
+        self._bridges.remove(name)
+        self._controllers.pop(name, None)
+
+    def add(self, bridge: Bridge) -> None:
+        """Make a bridge as `configure` did, without flows.
+
+        Raises:
+            NodeError: A port could not be added, or has another number.
+        """
+        self._make([bridge])
 
     def _check_ports(self, bridges: Sequence[Bridge]) -> None:
         text = self._vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface", timeout_s=_START_S)
@@ -149,7 +142,7 @@ class OpenVSwitch:
             ControllerError: A switch is not connected; names it and the reason that Open vSwitch gives.
         """
         words: list[str] = []
-        for _bridge, uuid in self._controllers:
+        for uuid in self._controllers.values():
             words += ["--", "wait-until", "Controller", uuid, "is_connected=true"]
         if not words:
             return
@@ -161,7 +154,7 @@ class OpenVSwitch:
     def _not_connected(self, timeout_s: int) -> str:
         columns = "--columns=_uuid,target,is_connected,status"
         rows = json.loads(self._vsctl("--format=json", columns, "list", "Controller", timeout_s=_START_S))["data"]
-        for bridge, uuid in self._controllers:
+        for bridge, uuid in self._controllers.items():
             for (_kind, row_uuid), target, connected, (_map, status) in rows:
                 if row_uuid == uuid and not connected:
                     reason = dict(status).get("last_error", "no answer")
