@@ -11,13 +11,31 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$", max_length=64)]
 """Names of resources, which stand in URLs: 1 to 64 letters, digits, ``.``, ``_``, ``-``."""
 
 TcpPort = Annotated[int, Field(ge=1, le=65_535, strict=True)]
 Description = Annotated[str, Field(max_length=500)]
+
+
+def _address(value: object) -> object:
+    # The standard library also takes numbers and truth values for addresses.
+    if isinstance(value, (str, IPv4Address)):
+        return value
+    raise ValueError("an address is text, like '10.0.0.1'")
+
+
+def _prefix(value: object) -> object:
+    # The standard library also takes net masks, host masks, and addresses without a length.
+    if isinstance(value, IPv4Network) or (isinstance(value, str) and value.partition("/")[2].isdecimal()):
+        return value
+    raise ValueError("an address range is text with a prefix length, like '10.0.0.0/8'")
+
+
+Address = Annotated[IPv4Address, BeforeValidator(_address)]
+Prefix = Annotated[IPv4Network, BeforeValidator(_prefix)]
 FIRST_SEGMENT, LAST_SEGMENT = 2, 4094
 """VLAN ids of VPCs; 1 is the infrastructure's own segment."""
 
@@ -43,7 +61,7 @@ class Vpc(_Resource):
     """
 
     tenant: Name
-    cidrs: Annotated[tuple[IPv4Network, ...], Field(min_length=1, max_length=64)]
+    cidrs: Annotated[tuple[Prefix, ...], Field(min_length=1, max_length=64)]
     segment: Annotated[int, Field(ge=FIRST_SEGMENT, le=LAST_SEGMENT, strict=True)] | None = None
     description: Description = ""
 
@@ -65,7 +83,7 @@ class VpcNode(_Resource):
         groups: Node groups that policies may name.
     """
 
-    ip: IPv4Address
+    ip: Address
     groups: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
 
 
@@ -105,7 +123,7 @@ class Endpoint(_Resource):
     """
 
     service: Name
-    ip: IPv4Address
+    ip: Address
     port: TcpPort
 
 
