@@ -83,6 +83,11 @@ def set_up(index: int, node: str) -> Request:
     return Request(RTM_NEWLINK, _IFINFO.pack(0, 0, index, _UP, _UP), f"{node}: bring interface {index} up")
 
 
+def set_down(index: int, node: str) -> Request:
+    """Take an interface down, and with it the carrier of the other end of its pair."""
+    return Request(RTM_NEWLINK, _IFINFO.pack(0, 0, index, 0, _UP), f"{node}: take interface {index} down")
+
+
 def set_mac(index: int, mac: str, node: str) -> Request:
     """Change an interface's Ethernet address."""
     body = _IFINFO.pack(0, 0, index, 0, 0) + attribute(_IFLA_ADDRESS, mac_bytes(mac))

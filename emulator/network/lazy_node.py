@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, Protocol
 
 from emulator.network import interfaces
 from emulator.network.host import EmulatedHost, end_programs
@@ -144,11 +144,23 @@ class LazyHost(LazyShell, Host):  # type: ignore[misc]
             self.emulated.network_namespace.close()
 
 
-class LazySwitch(LazyShell, Switch):  # type: ignore[misc]
-    """A switch of a built network as a Mininet node; starting and stopping it is the network's business."""
+class Power(Protocol):
+    """What stops and starts switches: the network that they belong to."""
 
-    def __init__(self, name: str, dpid: int, environment: dict[str, str], **params: Any) -> None:
+    def stop_switch(self, name: str) -> None:
+        """Stop one."""
+
+    def start_switch(self, name: str) -> None:
+        """Start it again."""
+
+
+class LazySwitch(LazyShell, Switch):  # type: ignore[misc]
+    """A switch of a built network as a Mininet node; making and removing it is the network's business."""
+
+    def __init__(self, name: str, dpid: int, environment: dict[str, str], power: Power, **params: Any) -> None:
         self._environment = environment
+        self._power = power
+        self._runs = True
         super().__init__(name, dpid=f"{dpid:016x}", **{**params, "inNamespace": False})
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
@@ -162,8 +174,14 @@ class LazySwitch(LazyShell, Switch):  # type: ignore[misc]
         """Run ``ovs-ofctl`` on this switch."""
         return self.cmd("ovs-ofctl", "-O", "OpenFlow13", args[0], self.name, *args[1:])
 
-    def start(self, controllers: Any) -> None:
-        """Nothing: it is running."""
+    def start(self, controllers: Any) -> None:  # noqa: ARG002
+        """Start it again, empty, with the network's controller; nothing if it runs."""
+        if not self._runs:
+            self._power.start_switch(self.name)
+            self._runs = True
 
-    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803
-        """Nothing: it stops with its network."""
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: ARG002, N803
+        """Take its power, as the command line's ``switch s1 stop`` does; nothing if it is stopped."""
+        if self._runs:
+            self._power.stop_switch(self.name)
+            self._runs = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.network.lazy_node import LazyHost, LazySwitch
-from emulator.network.mininet_import import CLI, Mininet
+from emulator.network.mininet_import import CLI, Mininet, error
 from emulator.network.netlink_intf import ShownLink
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class FabricMininet(Mininet):  # type: ignore[misc]
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self._cut: set[str] = set()
         # Mininet would else rewrite sysctls of the whole machine, buffers of TCP among them, and say nothing.
         Mininet.inited = True
         super().__init__(topo=None, build=False, controller=None)
@@ -29,7 +30,7 @@ class FabricMininet(Mininet):  # type: ignore[misc]
             self.hosts.append(host)
             self.nameToNode[node.name] = host
         for node in network.fabric.switches:
-            switch = LazySwitch(node.name, node.dpid or 0, network.switches.environment)
+            switch = LazySwitch(node.name, node.dpid or 0, network.switches.environment, power=network)
             self.switches.append(switch)
             self.nameToNode[node.name] = switch
         for link, ports in zip(network.fabric.links, network.links, strict=True):
@@ -42,6 +43,22 @@ class FabricMininet(Mininet):  # type: ignore[misc]
 
     def start(self) -> None:
         """Nothing: it is running."""
+
+    def configLinkStatus(self, src: str, dst: str, status: str) -> None:  # noqa: N802
+        """Cut all links between two nodes (``down``) or restore them (``up``), as often as one likes."""
+        if status not in ("up", "down"):
+            error(f"a link is set up or down, not {status}\n")
+            return
+        links = [link for link in self._network.fabric.links if {link.a, link.b} == {src, dst}]
+        if not links:
+            error(f"src and dst not connected: {src} {dst}\n")
+        for link in links:
+            if status == "down" and link.name not in self._cut:
+                self._network.cut(link.name)
+                self._cut.add(link.name)
+            elif status == "up" and link.name in self._cut:
+                self._network.restore(link.name)
+                self._cut.remove(link.name)
 
     def stop(self) -> None:
         """End the shells; the network itself is stopped by its owner."""

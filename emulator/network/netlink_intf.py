@@ -94,6 +94,15 @@ class NetlinkIntf(Intf):  # type: ignore[misc]
                 kernel.execute([interfaces.set_up(there.index, self.node.name)])
             return setUp or there.up
 
+    def ifconfig(self, *args: str) -> str:
+        """Take the interface ``down`` or bring it ``up``, as Mininet's link commands do; other words go to the tool."""
+        if args not in (("up",), ("down",)):
+            return str(super().ifconfig(*args))
+        with self.kernel() as kernel:
+            change = interfaces.set_up if args == ("up",) else interfaces.set_down
+            kernel.execute([change(self.found(kernel).index, self.node.name)])
+        return ""
+
     def updateMAC(self) -> str:  # noqa: N802
         """Read the Ethernet address."""
         with self.kernel() as kernel:

@@ -11,6 +11,7 @@ from emulator.errors import NodeError, TopologyError
 from emulator.model.fabric import Fabric
 from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
+from emulator.network.faults import Faults
 from emulator.network.host import EmulatedHost
 from emulator.network.interfaces import InterfaceCounters
 from emulator.network.namespace import Namespace, quiet_sysctls
@@ -43,6 +44,7 @@ class Network:
         self.fabric = plan.fabric
         self.links = plan.links
         self._made = Construction(plan)
+        self._faults = Faults(self._made)
 
     def start(self) -> Network:
         """Build everything and read back what the kernel set.
@@ -155,6 +157,41 @@ class Network:
             source, target = lost[0]
             more = f" (and {len(lost) - 1} more do not)" if len(lost) > 1 else ""
             raise NodeError(f"{source.name} does not reach {target.name} within {timeout_s:g} s{more}")
+
+    def cut(self, link: str) -> None:
+        """Pull a link: both ends lose carrier, and what is on the line or waits for it is lost.
+
+        Args:
+            link: Such as ``la1-spa1``; of parallel links, its full name.
+
+        Raises:
+            LinkError: There is no such link, or something is wrong with it already.
+        """
+        self._faults.cut(link)
+
+    def silence(self, link: str) -> None:
+        """Let a link lose all packets without either end noticing (see `cut`)."""
+        self._faults.silence(link)
+
+    def restore(self, link: str) -> None:
+        """Make a link that was cut or silenced whole again, with its shaping and its hosts' routes (see `cut`)."""
+        self._faults.restore(link)
+
+    def stop_switch(self, name: str) -> None:
+        """Take a switch's power: its links lose carrier, its flows are gone, its controller's connection ends.
+
+        Raises:
+            NodeError: There is no such switch, or it is stopped already.
+        """
+        self._faults.stop_switch(name)
+
+    def start_switch(self, name: str) -> None:
+        """Give a stopped switch its power back: it comes back empty and connects to its controller.
+
+        Raises:
+            NodeError: There is no such switch, or it is not stopped.
+        """
+        self._faults.start_switch(name)
 
     def queue_reader(self, names: Sequence[str] | None = None) -> QueueReader:
         """A reader of the queues of some interfaces, to be closed by the caller.

@@ -1,0 +1,175 @@
+"""Links and switches of a running network that fail and come back.
+
+What is wished for is kept apart from what the kernel was last told, so that faults may overlap: a link that was cut
+while its switch was stopped is still dark when the switch comes back, and one interface is told once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+
+from emulator.errors import LinkError, NodeError
+from emulator.linux import xdp
+from emulator.model.fabric import Link
+from emulator.model.fault import link_named, short_name, switch_named
+from emulator.network import interfaces
+from emulator.network.construction import Construction
+from emulator.network.host_state import forgotten
+from emulator.network.netlink import RTM_SETLINK, NetlinkSocket, Request
+from emulator.network.openvswitch import OpenVSwitch
+from emulator.network.ports import Port
+
+
+class Faults:
+    """The faults of one network; taking the network down needs nothing from here.
+
+    Args:
+        made: The network.
+    """
+
+    def __init__(self, made: Construction) -> None:
+        self._made = made
+        self._fabric = made.plan.fabric
+        self._ports = {port.interface: port for pair in made.plan.links for port in pair}
+        self._lock = threading.Lock()
+        self._cut: dict[str, Link] = {}
+        self._silent: dict[str, Link] = {}
+        self._stopped: set[str] = set()
+        self._down: set[str] = set()
+        self._remembered: dict[str, list[Request]] = {}
+
+    def cut(self, name: str) -> None:
+        """Pull a link: one end goes down, so the other loses carrier; what is on the line or waits for it is lost.
+
+        Raises:
+            LinkError: There is no such link, or it is cut or silent already.
+        """
+        with self._lock:
+            link = self._whole(name)
+            self._cut[link.name] = link
+            self._settle()
+
+    def silence(self, name: str) -> None:
+        """Let a link lose everything that arrives over it, at both ends, which notice nothing.
+
+        Raises:
+            LinkError: There is no such link, or it is cut or silent already.
+            MissingCapability: The kernel has no BPF.
+        """
+        with self._lock:
+            link = self._whole(name)
+            program = xdp.load_drop_all()
+            try:
+                self._attach(link, program)
+            finally:
+                os.close(program)
+            self._silent[link.name] = link
+
+    def restore(self, name: str) -> None:
+        """Make a link that was cut or silenced whole again.
+
+        Raises:
+            LinkError: There is no such link, or nothing is wrong with it.
+        """
+        with self._lock:
+            link = link_named(self._fabric, name)
+            if link.name in self._cut:
+                del self._cut[link.name]
+                self._settle()
+            elif link.name in self._silent:
+                self._attach(link, -1)
+                del self._silent[link.name]
+            else:
+                raise LinkError(f"link {name} is neither cut nor silent, so it cannot be restored")
+
+    def stop_switch(self, name: str) -> None:
+        """Take a switch's power: its links lose carrier, and its bridge goes with its flows and connection.
+
+        Raises:
+            NodeError: There is no such switch, or it is stopped already.
+        """
+        with self._lock:
+            switch = switch_named(self._fabric, name)
+            if name in self._stopped:
+                raise NodeError(f"switch {name} is stopped already")
+            self._stopped.add(name)
+            self._settle()
+            self._switches.remove(switch.name)
+
+    def start_switch(self, name: str) -> None:
+        """Give a stopped switch its power back: an empty bridge that connects to the controller, then its links.
+
+        Raises:
+            NodeError: There is no such switch, or it is not stopped.
+        """
+        with self._lock:
+            switch = switch_named(self._fabric, name)
+            if name not in self._stopped:
+                raise NodeError(f"switch {name} is not stopped")
+            self._switches.add(self._made.bridge(switch))
+            self._stopped.remove(name)
+            self._settle()
+
+    @property
+    def _switches(self) -> OpenVSwitch:
+        if self._made.switches is None:
+            raise NodeError("the network has no switch, or is not started")
+        return self._made.switches
+
+    def _whole(self, name: str) -> Link:
+        link = link_named(self._fabric, name)
+        for what, links in (("cut", self._cut), ("silent", self._silent)):
+            if link.name in links:
+                raise LinkError(f"link {name} is {what} already")
+        return link
+
+    def _dark_end(self, link: Link) -> str:
+        """The end that goes down: a switch's if there is one, for a host forgets routes and neighbours by it."""
+        return link.a_interface if self._fabric.by_name[link.a].is_switch else link.b_interface
+
+    def _settle(self) -> None:
+        """Take interfaces down and bring them up until they are as they should be."""
+        wanted = {self._dark_end(link) for link in self._cut.values()}
+        wanted |= {port.interface for name in self._stopped for port in self._made.ports[name]}
+        self._tell(sorted(wanted - self._down), down=True)
+        self._tell(sorted(self._down - wanted), down=False)
+
+    def _tell(self, names: Iterable[str], *, down: bool) -> None:
+        for node, ports in self._by_place(names).items():
+            with self._made.namespace(node).entered(), NetlinkSocket() as kernel:
+                requests = []
+                for port in ports:
+                    index = self._made.indices[port.interface]
+                    if down:
+                        if port.at_host:
+                            self._remembered[port.interface] = forgotten(kernel, index, port.node)
+                        requests.append(interfaces.set_down(index, port.node))
+                    else:
+                        requests.append(interfaces.set_up(index, port.node))
+                        requests += self._remembered.pop(port.interface, [])
+                kernel.execute(requests)
+            self._down ^= {port.interface for port in ports}
+
+    def _by_place(self, names: Iterable[str]) -> dict[str, list[Port]]:
+        """Ports by the host whose namespace they are in; those of switches share one, under no name."""
+        places: dict[str, list[Port]] = {}
+        for name in names:
+            port = self._ports[name]
+            places.setdefault(port.node if port.at_host else "", []).append(port)
+        return places
+
+    def _attach(self, link: Link, program: int) -> None:
+        for node, ports in self._by_place((link.a_interface, link.b_interface)).items():
+            with self._made.namespace(node).entered(), NetlinkSocket() as kernel:
+                kernel.execute(
+                    [
+                        Request(
+                            RTM_SETLINK,
+                            xdp.attach_body(self._made.indices[port.interface], program),
+                            f"link {short_name(link)}: XDP program at {port.interface}",
+                        )
+                        for port in ports
+                    ]
+                )
