@@ -31,7 +31,11 @@ MAX_INTERFACE_NAME = 15
 
 
 class Role(str, Enum):
-    """What a node stands for."""
+    """What a node stands for.
+
+    A ``SWITCH`` forwards by OpenFlow, a ``FORWARDER`` is a switch that routes by IP prefixes, with a namespace of its
+    own like a host.
+    """
 
     SWITCH = "switch"
     GPU = "gpu"
@@ -40,6 +44,7 @@ class Role(str, Enum):
     GATEWAY = "gateway"
     STORAGE = "storage"
     HOST = "host"
+    FORWARDER = "forwarder"
 
 
 class Aqm(str, Enum):
@@ -270,9 +275,24 @@ class Fabric:
         """Nodes of one role, in order."""
         return tuple(node for node in self.nodes if node.role is role)
 
+    @property
+    def ends(self) -> tuple[Node, ...]:
+        """Nodes that send and receive: hosts that are not only there to forward."""
+        return tuple(node for node in self.hosts if node.role is not Role.FORWARDER)
+
     def links_of(self, name: str) -> tuple[Link, ...]:
-        """Links that end at a node, in order."""
-        return tuple(link for link in self.links if name in (link.a, link.b))
+        """Links that end at a node, in the order of its ports."""
+        return self._links_of.get(name, ())
+
+    @cached_property
+    def _links_of(self) -> dict[str, tuple[Link, ...]]:
+        found: dict[str, list[tuple[int, Link]]] = {}
+        for link in self.links:
+            found.setdefault(link.a, []).append((link.a_port, link))
+            found.setdefault(link.b, []).append((link.b_port, link))
+        return {
+            name: tuple(link for _, link in sorted(links, key=lambda entry: entry[0])) for name, links in found.items()
+        }
 
     def graph(self) -> networkx.MultiGraph:
         """The fabric as a multigraph: edges carry ``link`` (the `Link`) under the link's name as key."""
@@ -294,27 +314,35 @@ class FabricBuilder:
         self._parameters = parameters
         self._nodes: list[Node] = []
         self._links: list[Link] = []
+        self._switches = 0
         self._next_port: dict[str, int] = {}
 
-    def add_host(self, name: str, ip: str, *, role: Role = Role.HOST, zone: str = "a", mac: str | None = None) -> Node:
+    def add_host(
+        self, name: str, ip: str, *, role: Role = Role.HOST, zone: str = "a", mac: str | None = None, tier: int = 2
+    ) -> Node:
         """Add a host with its address, for example ``10.0.0.1/16``; its MAC derives from the address by default."""
         address = IPv4Interface(ip)
         mac = mac or "02:00:" + ":".join(f"{byte:02x}" for byte in address.ip.packed)
-        node = Node(name, role, zone, address, mac, tier=2)
+        node = Node(name, role, zone, address, mac, tier=tier)
         self._nodes.append(node)
         self._next_port.setdefault(name, 0)
         return node
 
     def add_switch(self, name: str, *, zone: str = "a", tier: int = 1) -> Node:
         """Add a switch; datapath ids count from 1 in order of creation."""
-        dpid = 1 + sum(node.is_switch for node in self._nodes)
-        node = Node(name, Role.SWITCH, zone, dpid=dpid, tier=tier)
+        self._switches += 1
+        node = Node(name, Role.SWITCH, zone, dpid=self._switches, tier=tier)
         self._nodes.append(node)
         self._next_port.setdefault(name, 1)
         return node
 
-    def add_link(self, a: str, b: str, spec: LinkSpec) -> Link:
-        """Join two nodes at their next free ports.
+    def add_link(self, a: str, b: str, spec: LinkSpec, *, ports: tuple[int, int] | None = None) -> Link:
+        """Join two nodes.
+
+        Args:
+            a, b: The nodes.
+            spec: Properties of the link.
+            ports: Port numbers on them; None: the next after the highest that is taken.
 
         Raises:
             TopologyError: One of them was not added before.
@@ -324,9 +352,10 @@ class FabricBuilder:
                 raise TopologyError(f"a link names the unknown node {end!r}")
         if a == b:
             raise TopologyError(f"a link joins {a!r} to itself")
-        link = Link(a, b, self._next_port[a], self._next_port[b], spec)
-        self._next_port[a] += 1
-        self._next_port[b] += 1
+        a_port, b_port = ports or (self._next_port[a], self._next_port[b])
+        link = Link(a, b, a_port, b_port, spec)
+        self._next_port[a] = max(self._next_port[a], a_port + 1)
+        self._next_port[b] = max(self._next_port[b], b_port + 1)
         self._links.append(link)
         return link
 

@@ -19,6 +19,7 @@ ROLE_COLOURS: Mapping[Role, tuple[str, str]] = {
     Role.GATEWAY: ("#dbeafe", "#0b63b0"),
     Role.STORAGE: ("#ede9fe", "#6d28d9"),
     Role.HOST: ("#eef2f6", "#3e4c59"),
+    Role.FORWARDER: ("#f5f7fa", "#52606d"),
 }
 """Fill and outline."""
 

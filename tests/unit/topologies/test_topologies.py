@@ -50,7 +50,7 @@ def test_edges_are_four_times_faster_as_far_as_links_go(rate: int, edge: int) ->
 def test_reference_fabric_has_its_roles_and_zones() -> None:
     """Every role is there; storage alternates between the zones; zones are joined spine to spine by the long links."""
     fabric = icgw(gpus=5, compute=3, gateways=2, storage=4, spines=3, zone_delay_ns=99_000)
-    assert [len(fabric.with_role(role)) for role in Role] == [10, 5, 3, 1, 2, 4, 0]
+    assert [len(fabric.with_role(role)) for role in Role] == [10, 5, 3, 1, 2, 4, 0, 0]
     assert [node.zone for node in fabric.with_role(Role.STORAGE)] == ["a", "b", "a", "b"]
     far = [link for link in fabric.links if fabric.by_name[link.a].zone != fabric.by_name[link.b].zone]
     assert [(link.a, link.b, link.spec.delay_ns) for link in far] == [(f"spa{n}", f"spb{n}", 99_000) for n in (1, 2, 3)]
