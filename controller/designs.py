@@ -11,31 +11,22 @@ IPv4 but TCP. TCP to other ports takes the shortest path in every design, becaus
     client ⇄ VPC router ⇄ general compute node ⇄ storage. The two hops end TCP connections to services and open new
     ones (so each leg has its own addresses, and answers go straight to where they are addressed); other packets they
     pass on with new Ethernet addresses, so the answers have to be steered as well.
-
-Steering happens where a packet enters the fabric: a rule matches the sender's port there and the packet's IP
-addresses, rewrites the destination's Ethernet address to that of the next node to visit, and leaves the rest to
-routing. So a packet is steered once per sender, whatever its source address says, and every leg ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from itertools import pairwise
+from functools import cached_property
 
-from controller.flows import ETH_TYPE_IPV4, IP_PROTO_TCP, FlowRule, Match, Purpose, Table, cookie_of
-from controller.pipeline import base_rules
-from controller.routing import Routes
-from controller.services import Service, storage_nodes
-from controller.spread import assign
-from emulator.errors import ControllerError
-from emulator.model.fabric import Fabric, Node, Role
-
-PRIORITY_SERVICE = 300
-PRIORITY_PAIR = 100
-_BUCKET_SHIFT = 1
-"""Linux gives connect() even ports first, so the lowest bit says nothing."""
+from controller.flows import FlowRule, Group, Program, ToGroup
+from controller.groups import Groups
+from controller.pipeline import discovery, forwarding, open_admission
+from controller.routing import Attachment, Routes, Spread
+from controller.services import Service
+from controller.steering import Steering
+from emulator.model.fabric import Fabric, Role
 
 
 class Design(str, Enum):
@@ -63,7 +54,7 @@ class Plan:
         fabric: What it was decided for.
         design: How storage traffic travels.
         services: The storage services.
-        rules: All rules of all switches, in a fixed order.
+        program: All rules, groups and meters of all switches, in a fixed order.
         routes: The paths underneath.
         hops: What the software of visited nodes does; nodes that are not in it answer only for themselves.
         via: For each client, the nodes that its traffic visits on the way to storage, in order.
@@ -72,182 +63,92 @@ class Plan:
     fabric: Fabric
     design: Design
     services: tuple[Service, ...]
-    rules: tuple[FlowRule, ...]
+    program: Program
     routes: Routes
     hops: Mapping[str, Hop]
     via: Mapping[str, tuple[str, ...]]
 
+    @property
+    def rules(self) -> tuple[FlowRule, ...]:
+        """The rules of all switches."""
+        return self.program.rules
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of all switches."""
+        return self.program.groups
+
+    def program_of(self, dpid: int) -> Program:
+        """What one switch should hold while everything works."""
+        return self._programs.get(dpid, Program())
+
+    @cached_property
+    def _programs(self) -> dict[int, Program]:
+        return self.program.by_switch()
+
     def rules_of(self, dpid: int) -> tuple[FlowRule, ...]:
         """The rules of one switch."""
-        return tuple(rule for rule in self.rules if rule.dpid == dpid)
+        return self.program_of(dpid).rules
 
 
-def plan(fabric: Fabric, design: Design | str, services: Sequence[Service]) -> Plan:
-    """Decide all rules for a fabric.
+def plan(
+    fabric: Fabric, design: Design | str, services: Sequence[Service], spread: Spread | str = Spread.HOSTS
+) -> Plan:
+    """Decide all rules and groups for a fabric.
 
     Raises:
         ControllerError: The design needs a node, or a path, that the fabric does not have.
     """
     design = Design(design)
-    routes = Routes(fabric)
-    steering = _Steering(fabric, routes, tuple(services))
+    routes = Routes(fabric, Spread(spread))
+    groups = Groups(routes)
+    steering = Steering(fabric, routes, tuple(services))
     via: dict[str, tuple[str, ...]] = {}
     hops: dict[str, Hop] = {}
     rules: list[FlowRule] = []
     if design is Design.GATEWAY:
-        via = steering.choose(Role.GATEWAY, design=design)
+        via = steering.choose(Role.GATEWAY, design=design.value)
         hops = {name: Hop.FORWARD for path in via.values() for name in path}
         rules = list(steering.gateway(via))
     elif design is Design.CONVENTIONAL:
-        via = steering.choose(Role.ROUTER, Role.COMPUTE, design=design)
+        via = steering.choose(Role.ROUTER, Role.COMPUTE, design=design.value)
         hops = {name: Hop.FORWARD | Hop.TERMINATE for path in via.values() for name in path}
         rules = list(steering.conventional(via))
-    rules += base_rules(fabric, routes, exempt={rule.dpid for rule in rules})
+    exempt = {rule.dpid for rule in rules}
+    rules += discovery(fabric)
+    rules += open_admission(fabric, routes.attachments)
+    rules += forwarding(fabric, _Grouped(routes, groups), exempt=exempt)
     rules.sort(key=lambda rule: (rule.dpid, rule.table, -rule.priority))
-    return Plan(fabric, design, tuple(services), tuple(rules), routes, hops, via)
+    return Plan(
+        fabric,
+        design,
+        tuple(services),
+        Program(tuple(rules), groups.of(dict.fromkeys(routes.targets, routes))),
+        routes,
+        hops,
+        via,
+    )
 
 
-class _Steering:
-    """Writes steering rules for one fabric."""
+class _Grouped:
+    """Sends towards other switches through groups, so that failures change groups and no rules."""
 
-    def __init__(self, fabric: Fabric, routes: Routes, services: tuple[Service, ...]) -> None:
-        self._fabric = fabric
+    def __init__(self, routes: Routes, groups: Groups) -> None:
         self._routes = routes
-        self._services = services
-        self._clients = fabric.with_role(Role.GPU)
-        self._storage = tuple(fabric.by_name[name] for name in storage_nodes(fabric, services))
+        self._groups = groups
 
-    def choose(self, *roles: Role, design: Design) -> dict[str, tuple[str, ...]]:
-        """For every client one node of each role, of its own zone where there is one, evenly spread."""
-        for role in roles:
-            if not self._fabric.with_role(role):
-                raise ControllerError(
-                    f"the design {design.value!r} needs a node of role {role.value!r}, and the fabric "
-                    f"{self._fabric.name!r} has none"
-                )
-        if not self._storage:
-            return {}
-        via: dict[str, tuple[str, ...]] = {client.name: () for client in self._clients}
-        for role in roles:
-            nodes = self._fabric.with_role(role)
-            for zone in dict.fromkeys(client.zone for client in self._clients):
-                near = [node.name for node in nodes if node.zone == zone] or [node.name for node in nodes]
-                names = [client.name for client in self._clients if client.zone == zone]
-                for name, node in assign(names, near, f"via {role.value}").items():
-                    via[name] = (*via[name], node)
-        self._check(via)
-        return via
+    @property
+    def attachments(self) -> Mapping[str, Attachment]:
+        return self._routes.attachments
 
-    def _check(self, via: Mapping[str, Sequence[str]]) -> None:
-        for client, nodes in via.items():
-            for server in self._storage:
-                legs = [client, *nodes, server.name]
-                for here, there in pairwise(legs):
-                    if not self._routes.reaches(here, there):
-                        raise ControllerError(f"storage traffic of {client}: no path over switches to {there}")
+    @property
+    def colours(self) -> Mapping[str, int]:
+        return self._routes.colours
 
-    def gateway(self, via: Mapping[str, Sequence[str]]) -> Iterator[FlowRule]:
-        """Client and storage hand everything to the client's gateway; the gateway's own packets are left alone."""
-        for client in self._clients:
-            for gateway in via.get(client.name, ()):
-                for server in self._storage:
-                    yield self._pair(client, gateway, source=None, target=server)
-                    yield self._pair(server, gateway, source=None, target=client)
-                for service in self._services:
-                    server = self._fabric.by_name[service.node]
-                    yield self._to_service(client, gateway, service)
-                    yield self._rule(
-                        server,
-                        gateway,
-                        PRIORITY_SERVICE,
-                        Match(
-                            eth_type=ETH_TYPE_IPV4,
-                            ip_proto=IP_PROTO_TCP,
-                            ipv4_dst=_ip(client),
-                            tcp_src=service.port,
-                        ),
-                        f"{service.name} to {client.name} through {gateway}",
-                    )
+    @property
+    def planes(self) -> int:
+        return self._routes.planes
 
-    def conventional(self, via: Mapping[str, Sequence[str]]) -> Iterator[FlowRule]:
-        """Client to router to compute node to storage, and for all but TCP the same way back."""
-        behind: dict[str, set[str]] = {}
-        for client in self._clients:
-            if client.name not in via:
-                continue
-            router_name, compute_name = via[client.name]
-            router, compute = self._fabric.by_name[router_name], self._fabric.by_name[compute_name]
-            behind.setdefault(router.name, set()).add(compute.name)
-            for server in self._storage:
-                yield self._pair(client, router.name, source=None, target=server)
-                yield self._pair(router, compute.name, source=client, target=server)
-                yield self._pair(server, compute.name, source=None, target=client)
-                yield self._pair(compute, router.name, source=server, target=client)
-            for service in self._services:
-                yield self._to_service(client, router.name, service)
-        for name, computes in behind.items():
-            for service in self._services:
-                yield from self._from_router(self._fabric.by_name[name], sorted(computes), service)
-
-    def _from_router(self, router: Node, computes: Sequence[str], service: Service) -> Iterator[FlowRule]:
-        """Spread a router's own connections over the compute nodes by bits of their source port.
-
-        The proxy there opens connections from its own address, so the client can no longer be seen.
-        """
-        for value, mask, compute in port_buckets(computes):
-            yield self._rule(
-                router,
-                compute,
-                PRIORITY_SERVICE,
-                Match(
-                    eth_type=ETH_TYPE_IPV4,
-                    ip_proto=IP_PROTO_TCP,
-                    ipv4_dst=service.ip,
-                    tcp_src=value if mask else None,
-                    tcp_src_mask=mask,
-                    tcp_dst=service.port,
-                ),
-                f"{router.name} to {service.name} through {compute}",
-            )
-
-    def _to_service(self, client: Node, via: str, service: Service) -> FlowRule:
-        match = Match(eth_type=ETH_TYPE_IPV4, ip_proto=IP_PROTO_TCP, ipv4_dst=service.ip, tcp_dst=service.port)
-        return self._rule(client, via, PRIORITY_SERVICE, match, f"{client.name} to {service.name} through {via}")
-
-    def _pair(self, sender: Node, via: str, *, source: Node | None, target: Node) -> FlowRule:
-        match = Match(eth_type=ETH_TYPE_IPV4, ipv4_src=_ip(source) if source else None, ipv4_dst=_ip(target))
-        origin = source.name if source else sender.name
-        return self._rule(sender, via, PRIORITY_PAIR, match, f"{origin} to {target.name} through {via}")
-
-    def _rule(self, sender: Node, via: str, priority: int, match: Match, note: str) -> FlowRule:
-        attachment = self._routes.attachments[sender.name]
-        dpid = self._fabric.by_name[attachment.switch].dpid
-        fields = {**match.set_fields(), "in_port": attachment.port}
-        return FlowRule(
-            dpid=dpid if dpid is not None else 0,
-            table=Table.STEER,
-            priority=priority,
-            match=Match(**fields),  # type: ignore[arg-type]  # the fields come out of a Match
-            set_eth_dst=self._fabric.by_name[via].mac,
-            goto=Table.SPREAD,
-            cookie=cookie_of(Purpose.STEER),
-            note=note,
-        )
-
-
-def _ip(node: Node) -> str:
-    return str(node.ip.ip) if node.ip else ""
-
-
-def port_buckets(nodes: Sequence[str]) -> list[tuple[int, int | None, str]]:
-    """Divide TCP source ports among nodes: rules of (value, mask, node), mask None if there is only one node.
-
-    The buckets are a power of two, at least four per node unless they divide evenly, and taken in turn.
-    """
-    if len(nodes) == 1:
-        return [(0, None, nodes[0])]
-    buckets = 1 << (len(nodes) - 1).bit_length()
-    if buckets != len(nodes):
-        buckets *= 4
-    mask = (buckets - 1) << _BUCKET_SHIFT
-    return [(index << _BUCKET_SHIFT, mask, nodes[index % len(nodes)]) for index in range(buckets)]
+    def towards(self, switch: str, target: str, plane: int) -> ToGroup | None:
+        number = self._groups.number(switch, target, plane)
+        return None if number is None else ToGroup(number)

@@ -382,6 +382,17 @@ class Program:
     def __add__(self, other: Program) -> Program:
         return Program(self.rules + other.rules, self.groups + other.groups, self.meters + other.meters)
 
+    def by_switch(self) -> dict[int, Program]:
+        """The same, divided by datapath id."""
+        parts: dict[int, tuple[list[FlowRule], list[Group], list[Meter]]] = {}
+        for rule in self.rules:
+            parts.setdefault(rule.dpid, ([], [], []))[0].append(rule)
+        for group in self.groups:
+            parts.setdefault(group.dpid, ([], [], []))[1].append(group)
+        for meter in self.meters:
+            parts.setdefault(meter.dpid, ([], [], []))[2].append(meter)
+        return {dpid: Program(tuple(a), tuple(b), tuple(c)) for dpid, (a, b, c) in parts.items()}
+
 
 def cookie_of(purpose: Purpose, number: int = 0) -> int:
     """The 64-bit cookie of this controller's rules of one purpose.

@@ -12,13 +12,11 @@ from ryu.lib import ofctl_v1_3
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.events import Port
-from controller.flows import FlowRule, Match, Table
-from controller.stats import FlowStat, PortStat
+from controller import ryu_rules
+from controller.events import Port, Reported
+from controller.flows import FlowRule, Group, Meter
+from controller.stats import FlowStat, GroupStat, PortStat
 
-_PLAIN_FIELDS = frozenset(
-    ("in_port", "metadata", "eth_src", "eth_dst", "eth_type", "ip_proto", "ipv4_src", "ipv4_dst", "tcp_src", "tcp_dst")
-)
 _PORT_COUNTERS = (
     "rx_packets",
     "tx_packets",
@@ -35,23 +33,16 @@ _PORT_COUNTERS = (
     "duration_sec",
     "duration_nsec",
 )
-_TABLES = frozenset(Table)
-_FULL_METADATA = (1 << 64) - 1
 _NS = 10**9
+_ADD_OR_MODIFY = 0x8000
+"""Open vSwitch's OFPGC_ADD_OR_MOD: plain OpenFlow 1.3 wants to know whether a group exists already."""
+_GROUP_COMMANDS = {"put": _ADD_OR_MODIFY, "delete": ofp.OFPGC_DELETE}
+_METER_COMMANDS = {"add": ofp.OFPMC_ADD, "modify": ofp.OFPMC_MODIFY, "delete": ofp.OFPMC_DELETE}
+_ROLES = {"equal": ofp.OFPCR_ROLE_EQUAL, "master": ofp.OFPCR_ROLE_MASTER, "slave": ofp.OFPCR_ROLE_SLAVE}
 
 
 def flow_mod(datapath: Any, rule: FlowRule, *, delete: bool = False) -> Any:
     """The message that adds a rule, or deletes exactly it."""
-    actions = []
-    if rule.set_eth_dst is not None:
-        actions.append(parser.OFPActionSetField(eth_dst=rule.set_eth_dst))
-    if rule.output is not None:
-        actions.append(parser.OFPActionOutput(rule.output))
-    instructions = [parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)] if actions else []
-    if rule.write_metadata is not None:
-        instructions.append(parser.OFPInstructionWriteMetadata(rule.write_metadata, _FULL_METADATA))
-    if rule.goto is not None:
-        instructions.append(parser.OFPInstructionGotoTable(int(rule.goto)))
     return parser.OFPFlowMod(
         datapath=datapath,
         cookie=rule.cookie,
@@ -60,14 +51,38 @@ def flow_mod(datapath: Any, rule: FlowRule, *, delete: bool = False) -> Any:
         priority=rule.priority,
         out_port=ofp.OFPP_ANY,
         out_group=ofp.OFPG_ANY,
-        match=_match(rule.match),
-        instructions=instructions,
+        match=ryu_rules.write_match(rule.match),
+        instructions=ryu_rules.write_instructions(rule),
     )
 
 
-def clear_all(datapath: Any) -> Any:
-    """The message that deletes every flow entry of every table."""
-    return parser.OFPFlowMod(
+def group_mod(datapath: Any, group: Group, command: str) -> Any:
+    """The message that changes a group; *command* is ``put`` (make or replace) or ``delete``."""
+    buckets = [] if command == "delete" else ryu_rules.write_buckets(group)
+    kind = ryu_rules.group_type(group)
+    return parser.OFPGroupMod(datapath, _GROUP_COMMANDS[command], kind, group.number, buckets)
+
+
+def meter_mod(datapath: Any, meter: Meter, command: str) -> Any:
+    """The message that changes a meter; *command* is ``add``, ``modify`` or ``delete``."""
+    bands = [] if command == "delete" else [parser.OFPMeterBandDrop(meter.rate_pps, meter.burst_packets)]
+    flags = ofp.OFPMF_PKTPS | ofp.OFPMF_BURST
+    return parser.OFPMeterMod(datapath, _METER_COMMANDS[command], flags, meter.number, bands)
+
+
+def packet_out(datapath: Any, port: int, data: bytes) -> Any:
+    """The message that makes a switch send a frame by a port."""
+    return parser.OFPPacketOut(datapath, ofp.OFP_NO_BUFFER, ofp.OFPP_CONTROLLER, [parser.OFPActionOutput(port)], data)
+
+
+def role_request(datapath: Any, role: str, generation: int) -> Any:
+    """The message that asks for a role: ``equal``, ``master`` or ``slave``."""
+    return parser.OFPRoleRequest(datapath, _ROLES[role], generation)
+
+
+def clear_all(datapath: Any) -> list[Any]:
+    """The messages that delete every flow entry of every table, every group and every meter."""
+    flows = parser.OFPFlowMod(
         datapath=datapath,
         table_id=ofp.OFPTT_ALL,
         command=ofp.OFPFC_DELETE,
@@ -76,6 +91,9 @@ def clear_all(datapath: Any) -> Any:
         match=parser.OFPMatch(),
         instructions=[],
     )
+    groups = parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, ofp.OFPG_ALL, [])
+    meters = parser.OFPMeterMod(datapath, ofp.OFPMC_DELETE, 0, ofp.OFPM_ALL, [])
+    return [flows, groups, meters]
 
 
 def barrier(datapath: Any) -> Any:
@@ -86,6 +104,21 @@ def barrier(datapath: Any) -> Any:
 def flows_request(datapath: Any) -> Any:
     """Ask for all flow entries."""
     return parser.OFPFlowStatsRequest(datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch())
+
+
+def groups_request(datapath: Any) -> Any:
+    """Ask for all groups."""
+    return parser.OFPGroupDescStatsRequest(datapath, 0)
+
+
+def group_counters_request(datapath: Any) -> Any:
+    """Ask for the counters of all groups."""
+    return parser.OFPGroupStatsRequest(datapath, 0, ofp.OFPG_ALL)
+
+
+def meters_request(datapath: Any) -> Any:
+    """Ask for all meters."""
+    return parser.OFPMeterConfigStatsRequest(datapath, 0, ofp.OFPM_ALL)
 
 
 def ports_request(datapath: Any) -> Any:
@@ -116,7 +149,19 @@ def read_flow(dpid: int, stats: Any) -> FlowStat:
         "table_id": ofctl_v1_3.UTIL.ofp_table_to_user(stats.table_id),
     }
     duration_ns = stats.duration_sec * _NS + stats.duration_nsec
-    return FlowStat(_rule(dpid, stats), stats.packet_count, stats.byte_count, duration_ns, ryu)
+    return FlowStat(ryu_rules.read_rule(dpid, stats), stats.packet_count, stats.byte_count, duration_ns, ryu)
+
+
+def read_group_counters(stats: Any) -> GroupStat:
+    """One entry of a group statistics reply."""
+    buckets = tuple((bucket.packet_count, bucket.byte_count) for bucket in stats.bucket_stats)
+    return GroupStat(stats.group_id, stats.packet_count, stats.byte_count, buckets)
+
+
+def read_reported(message: Any) -> Reported:
+    """A packet that a rule handed to the controller."""
+    port = message.match.get("in_port", 0)
+    return Reported(message.datapath.id, port, message.cookie, message.table_id, bytes(message.data))
 
 
 def read_port(stats: Any) -> PortStat:
@@ -154,62 +199,3 @@ def error_text(message: Any) -> str:
     kind = ofp.ofp_error_type_to_str(message.type)
     code = ofp.ofp_error_code_to_str(message.type, message.code) if hasattr(message, "code") else "experimenter"
     return f"{kind} {code}"
-
-
-def _match(match: Match) -> Any:
-    fields: dict[str, Any] = match.set_fields()
-    mask = fields.pop("tcp_src_mask", None)
-    if mask is not None:
-        fields["tcp_src"] = (fields["tcp_src"], mask)
-    return parser.OFPMatch(**fields)
-
-
-def _rule(dpid: int, stats: Any) -> FlowRule | None:
-    """The entry as a rule of ours, or None if it does anything that such a rule cannot say."""
-    match = _read_match(stats.match)
-    if match is None or stats.table_id not in _TABLES or stats.idle_timeout or stats.hard_timeout:
-        return None
-    fields: dict[str, Any] = {}
-    for instruction in stats.instructions:
-        found = _read_instruction(instruction)
-        if found is None or found.keys() & fields.keys():
-            return None
-        fields |= found
-    return FlowRule(dpid, Table(stats.table_id), stats.priority, match, cookie=stats.cookie, **fields)
-
-
-def _read_match(match: Any) -> Match | None:
-    fields: dict[str, Any] = {}
-    for name, value in match.items():
-        if name == "tcp_src" and isinstance(value, tuple):
-            fields["tcp_src"], fields["tcp_src_mask"] = value
-        elif name not in _PLAIN_FIELDS or isinstance(value, tuple):
-            return None
-        else:
-            fields[name] = value
-    return Match(**fields)
-
-
-def _read_instruction(instruction: Any) -> dict[str, Any] | None:
-    if isinstance(instruction, parser.OFPInstructionGotoTable):
-        return {"goto": Table(instruction.table_id)} if instruction.table_id in _TABLES else None
-    if isinstance(instruction, parser.OFPInstructionWriteMetadata):
-        full = instruction.metadata_mask == _FULL_METADATA
-        return {"write_metadata": instruction.metadata} if full else None
-    if isinstance(instruction, parser.OFPInstructionActions) and instruction.type == ofp.OFPIT_APPLY_ACTIONS:
-        return _read_actions(instruction.actions)
-    return None
-
-
-def _read_actions(actions: Any) -> dict[str, Any] | None:
-    fields: dict[str, Any] = {}
-    for action in actions:
-        if "output" in fields:
-            return None  # nothing may follow an output, not even another one
-        if isinstance(action, parser.OFPActionOutput):
-            fields["output"] = action.port
-        elif isinstance(action, parser.OFPActionSetField) and action.key == "eth_dst" and not fields:
-            fields["set_eth_dst"] = action.value
-        else:
-            return None
-    return fields

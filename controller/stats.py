@@ -28,6 +28,23 @@ class FlowStat:
 
 
 @dataclass(frozen=True)
+class GroupStat:
+    """One group's counters.
+
+    Attributes:
+        number: Group id.
+        packets: Packets that were sent to it.
+        bytes: Their bytes.
+        buckets: Packets and bytes of each bucket, in order.
+    """
+
+    number: int
+    packets: int
+    bytes: int
+    buckets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class PortStat:
     """One port's counters, received and sent as the switch sees it.
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from controller.core import State
-from controller.flows import FlowRule, purpose_of
+from controller.flows import FlowRule, Program, purpose_of
 from controller.pathtrace import DEFAULT_SOURCE_PORT, PROTOCOLS, Leg, Step, Tracer
 from controller.rest.backend import Backend
 from controller.rest.http import MOST_WAIT_MS, Problem, Request, Response, Router, json_response, parse_integer
@@ -139,7 +139,7 @@ class V1:
             if any(stat.rule is None for stat in stats):
                 raise Problem(409, f"{session.name} has entries that the path model cannot follow")
             rules += [stat.rule for stat in stats if stat.rule]
-        return Tracer(self._plan, rules)
+        return Tracer(self._plan, Program(tuple(rules), self._plan.groups))
 
     def _leg(self, leg: Leg) -> dict[str, Any]:
         return {"outcome": leg.outcome.value, "reason": leg.reason, "hops": [self._hop(step) for step in leg.steps]}
@@ -185,7 +185,7 @@ class V1:
             "table": rule.table.name.lower(),
             "priority": rule.priority,
             "match": rule.match.set_fields(),
-            "actions": rule.actions,
+            "actions": rule.texts,
             "cookie": rule.cookie,
             "purpose": purpose.name.lower() if purpose is not None else None,
             "note": wanted.note if wanted else "",
