@@ -2,130 +2,72 @@
 
 Each switch of the fabric goes through::
 
-    absent ──connected──▶ reading ──flows read──▶ verifying ──flows read, as planned──▶ ready
-       ▲                                            │  ▲ differ: change again (3 times)
-       └──────────────── disconnected ──────────────┤  └──────┘
-                        (from every state)          └──still differ──▶ failed
+    absent ──connected──▶ reading ──read──▶ verifying ──read, as planned──▶ ready
+       ▲                                      │  ▲ differ: change again (3 times)
+       └──────────── disconnected ────────────┤  └──────┘
+                   (from every state)         └──still differ──▶ failed
 
 What a switch has already is read first and only the difference is changed, so reconnecting a switch that kept its
 rules loses no packet. New rules go in before stale ones are taken out.
+
+When links or switches fail or come back, groups are computed anew and changed in steps (`controller.repair`); the next
+step waits until every switch has done the one before. What happens meanwhile is looked at after the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections import deque
 
+from controller.changes import Change
 from controller.designs import Plan
 from controller.events import (
-    ChangeFlows,
+    Changed,
     Close,
     Command,
     Connected,
     Disconnected,
     Event,
-    FlowsRead,
-    Port,
+    Failed,
+    Make,
     PortChanged,
-    ReadFailed,
-    ReadFlows,
+    ProgramRead,
+    Read,
     Refused,
 )
-from controller.flows import FlowRule
+from controller.flows import Group, Program
+from controller.linkstate import LinkStates, Usable
+from controller.repair import Repair
+from controller.session import State, SwitchSession, reconcile
+
+__all__ = ["MOST_ROUNDS", "Core", "State", "SwitchSession", "reconcile"]
 
 MOST_ROUNDS = 3
-_SHOWN_PROBLEMS = 3
-
-
-class State(str, Enum):
-    """Where a switch is, see the module's drawing."""
-
-    ABSENT = "absent"
-    READING = "reading"
-    VERIFYING = "verifying"
-    READY = "ready"
-    FAILED = "failed"
-
-
-def reconcile(dpid: int, installed: Iterable[FlowRule], wanted: Sequence[FlowRule], foreign: int = 0) -> ChangeFlows:
-    """The changes that turn what a switch has into what it should have.
-
-    Entries that are not expressible as rules cannot be deleted one by one, so they cost a clean slate.
-    """
-    if foreign:
-        return ChangeFlows(dpid, True, tuple(wanted), ())
-    have = {rule.key: rule for rule in installed}
-    keys = {rule.key for rule in wanted}
-    add = tuple(rule for rule in wanted if have.get(rule.key) != rule)
-    return ChangeFlows(dpid, False, add, tuple(rule for key, rule in have.items() if key not in keys))
-
-
-@dataclass
-class SwitchSession:
-    """What is known about one switch.
-
-    Attributes:
-        dpid: Datapath id.
-        name: Name in the fabric.
-        wanted: Planned rules.
-        expected_ports: Interface name by port number, from the fabric.
-        state: See `State`.
-        ports: As described by the switch, by number.
-        since_ns: When the state was entered.
-        rounds: Changes that were tried on this connection.
-        refusals: Errors that the switch sent on this connection.
-        failure: Why the state is FAILED.
-    """
-
-    dpid: int
-    name: str
-    wanted: tuple[FlowRule, ...]
-    expected_ports: dict[int, str]
-    state: State = State.ABSENT
-    ports: dict[int, Port] = field(default_factory=dict)
-    since_ns: int = 0
-    rounds: int = 0
-    refusals: list[str] = field(default_factory=list)
-    failure: str = ""
-
-    def problems(self) -> list[str]:
-        """What keeps the switch from forwarding as planned; empty if nothing does."""
-        if self.state is State.ABSENT:
-            return [f"{self.name} is not connected"]
-        found = []
-        if self.state is State.FAILED:
-            found.append(f"{self.name}: {self.failure}")
-        elif self.state is not State.READY:
-            found.append(f"{self.name} has no verified rules yet")
-        names = {port.name: number for number, port in self.ports.items()}
-        for number, interface in self.expected_ports.items():
-            port = self.ports.get(number)
-            if names.get(interface, number) != number:
-                found.append(f"{self.name}: {interface} is port {names[interface]} and should be port {number}")
-            elif port is None:
-                found.append(f"{self.name} has no port {number} ({interface})")
-            elif not port.up:
-                found.append(f"{self.name}: port {number} ({interface}) is down")
-        return found
 
 
 class Core:
     """Holds one session per switch of the fabric and decides what happens to them.
 
     Attributes:
-        plan: What is to be installed.
+        plan: What is to be installed while everything works.
         sessions: By datapath id, in the fabric's order.
         strangers: Datapath ids that connected and are not in the fabric.
+        usable: Which links are not used now.
+        repairs: How often paths were computed anew.
+        repaired_ns: When the last step of the last repair was done, or None.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.sessions: dict[int, SwitchSession] = {}
         self.strangers: set[int] = set()
-        rules: dict[int, list[FlowRule]] = {}
-        for rule in plan.rules:
-            rules.setdefault(rule.dpid, []).append(rule)
+        self.usable = Usable(frozenset(), frozenset(), frozenset())
+        self.repairs = 0
+        self.repaired_ns: int | None = None
+        self._links = LinkStates(plan.fabric)
+        self._repair = Repair(plan.routes)
+        self._steps: deque[list[Group]] = deque()
+        self._step = 0
+        self._waiting: set[int] = set()
         for node in plan.fabric.switches:
             if node.dpid is not None:
                 ports = {}
@@ -135,7 +77,7 @@ class Core:
                     else:
                         ports[link.b_port] = link.b_interface
                 self.sessions[node.dpid] = SwitchSession(
-                    node.dpid, node.name, tuple(rules.get(node.dpid, ())), dict(sorted(ports.items()))
+                    node.dpid, node.name, plan.program_of(node.dpid), dict(sorted(ports.items()))
                 )
 
     def handle(self, event: Event, now_ns: int) -> list[Command]:
@@ -148,23 +90,67 @@ class Core:
                 self.strangers.discard(event.dpid)
             return []
         before = session.state
-        commands = self._decide(session, event)
+        commands = self._decide(session, event, now_ns)
         if session.state is not before:
             session.since_ns = now_ns
+            if session.state is State.READY:
+                self._links.ready(session.dpid)
+        return commands + self.look(now_ns)
+
+    def look(self, now_ns: int) -> list[Command]:
+        """See what has changed by the passing of time, and go on with a repair that is under way."""
+        if self._waiting:
+            return []
+        usable = self._links.usable(now_ns)
+        if usable != self.usable:
+            self.usable = usable
+            have = [group for session in self.sessions.values() for group in session.program.groups]
+            want = self._repair.groups(usable)
+            self._steps = deque(self._repair.steps(have, want))
+            self.repairs += 1
+        commands: list[Command] = []
+        while self._steps and not self._waiting:
+            commands += self._next_step()
+        if not self._steps and not self._waiting and commands:
+            self.repaired_ns = now_ns
         return commands
 
-    def _decide(self, session: SwitchSession, event: Event) -> list[Command]:
+    def next_ns(self) -> int | None:
+        """When `look` should be called even if nothing happens; None: not at all."""
+        return self._links.next_ns()
+
+    def _next_step(self) -> list[Command]:
+        groups: dict[int, list[Group]] = {}
+        for group in self._steps.popleft():
+            groups.setdefault(group.dpid, []).append(group)
+        self._step += 1
+        commands: list[Command] = []
+        for dpid, changed in groups.items():
+            session = self.sessions[dpid]
+            session.set_groups(changed)
+            # A switch whose state is still being read or verified gets its groups by that.
+            if session.state in (State.READY, State.FAILED):
+                self._waiting.add(dpid)
+                commands.append(Make(Change(dpid, put=Program(groups=tuple(changed))), self._step))
+        return commands
+
+    def _decide(self, session: SwitchSession, event: Event, now_ns: int) -> list[Command]:
         if isinstance(event, Connected):
+            self._waiting.discard(session.dpid)
             session.state = State.READING
             session.ports = {port.number: port for port in event.ports}
             session.rounds = 0
             session.refusals = []
             session.failure = ""
-            return [ReadFlows(session.dpid)]
+            self._links.connected(session.dpid)
+            self._tell_ports(session, now_ns)
+            return [Read(session.dpid)]
         if isinstance(event, Disconnected):
+            self._waiting.discard(session.dpid)
             session.state = State.ABSENT
             session.ports = {}
             session.failure = ""
+            self._links.gone(session.dpid, now_ns)
             return []
         if session.state is State.ABSENT:
             return []  # left over from a connection that is gone
@@ -173,35 +159,36 @@ class Core:
                 session.ports[event.port.number] = event.port
             else:
                 session.ports.pop(event.port.number, None)
+            self._tell_ports(session, now_ns)
             return []
         if isinstance(event, Refused):
             session.refusals.append(event.reason)
             return []
-        if isinstance(event, ReadFailed):
+        if isinstance(event, Changed):
+            if event.step == self._step:
+                self._waiting.discard(session.dpid)
+            return []
+        if isinstance(event, Failed):
+            self._waiting.discard(session.dpid)
             return [Close(session.dpid)]
         return self._compare(session, event)
 
-    def _compare(self, session: SwitchSession, event: FlowsRead) -> list[Command]:
-        change = reconcile(session.dpid, event.rules, session.wanted, event.foreign)
-        if not (change.clear or change.add or change.delete):
+    def _tell_ports(self, session: SwitchSession, now_ns: int) -> None:
+        self._links.ports(session.dpid, {number: port.up for number, port in session.ports.items()}, now_ns)
+
+    def _compare(self, session: SwitchSession, event: ProgramRead) -> list[Command]:
+        change = reconcile(session.dpid, event.program, session.program, event.foreign)
+        if not change:
             session.state = State.READY
             session.failure = ""
             return []
         if session.rounds == MOST_ROUNDS:
             session.state = State.FAILED
-            session.failure = self._difference(session, change, event.foreign)
+            session.failure = session.difference(change, event.foreign)
             return []
         session.rounds += 1
         session.state = State.VERIFYING
-        return [change, ReadFlows(session.dpid)]
-
-    @staticmethod
-    def _difference(session: SwitchSession, change: ChangeFlows, foreign: int) -> str:
-        parts = [f"{what} {rules[0]}" for what, rules in (("missing", change.add), ("stale", change.delete)) if rules]
-        if foreign:
-            parts.append(f"{foreign} foreign entries")
-        parts += session.refusals[:_SHOWN_PROBLEMS]
-        return f"does not take the planned rules: {'; '.join(parts)}"
+        return [Make(change), Read(session.dpid)]
 
     @property
     def ready(self) -> bool:

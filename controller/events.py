@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.flows import FlowRule
+from controller.changes import Change
+from controller.flows import Program
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,28 @@ class Disconnected:
 
 
 @dataclass(frozen=True)
-class FlowsRead:
-    """A switch said what is in its tables; ``foreign`` counts entries that no rule of ours can express."""
+class ProgramRead:
+    """A switch said what it holds; ``foreign`` counts entries that nothing of ours can express."""
 
     dpid: int
-    rules: tuple[FlowRule, ...]
+    program: Program
     foreign: int = 0
 
 
 @dataclass(frozen=True)
-class ReadFailed:
-    """A switch did not say what is in its tables."""
+class Failed:
+    """A switch did not answer a command in time."""
 
     dpid: int
     reason: str
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A switch has carried out a change that belonged to a step of an update."""
+
+    dpid: int
+    step: int
 
 
 @dataclass(frozen=True)
@@ -73,31 +82,49 @@ class Refused:
     reason: str
 
 
-Event = Connected | Disconnected | FlowsRead | ReadFailed | PortChanged | Refused
-
-
 @dataclass(frozen=True)
-class ReadFlows:
-    """Ask a switch for all its flow entries; answered by `FlowsRead` or `ReadFailed`."""
-
-    dpid: int
-
-
-@dataclass(frozen=True)
-class ChangeFlows:
-    """Change a switch's tables, in this order, and wait until it has done so.
+class Reported:
+    """A packet that a rule handed to the controller.
 
     Attributes:
-        dpid: The switch.
-        clear: Delete everything first.
-        add: Rules to add (or to replace the one with the same key).
-        delete: Rules to delete.
+        dpid, port: Where it came in.
+        cookie, table: Of the rule.
+        data: Its first bytes.
     """
 
     dpid: int
-    clear: bool
-    add: tuple[FlowRule, ...]
-    delete: tuple[FlowRule, ...]
+    port: int
+    cookie: int
+    table: int
+    data: bytes
+
+
+Event = Connected | Disconnected | ProgramRead | Failed | Changed | PortChanged | Refused
+
+
+@dataclass(frozen=True)
+class Read:
+    """Ask a switch for all that it holds; answered by `ProgramRead` or `Failed`."""
+
+    dpid: int
+
+
+@dataclass(frozen=True)
+class Make:
+    """Change what a switch holds, and wait until it has done so.
+
+    Attributes:
+        change: What to change.
+        step: Number of the step that this belongs to, which a `Changed` is to name; None: no answer is wanted.
+    """
+
+    change: Change
+    step: int | None = None
+
+    @property
+    def dpid(self) -> int:
+        """The switch."""
+        return self.change.dpid
 
 
 @dataclass(frozen=True)
@@ -107,4 +134,4 @@ class Close:
     dpid: int
 
 
-Command = ReadFlows | ChangeFlows | Close
+Command = Read | Make | Close

@@ -13,15 +13,27 @@ So a switch needs at most one rule per colour and destination instead of one per
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 
+from controller.nexthops import NextHops, fabric_links, latency_ns
 from controller.spread import assign
 from emulator.errors import ControllerError
-from emulator.model.fabric import ETHERNET_HEADER_BYTES, Fabric, Link
+from emulator.model.fabric import Fabric, Link
 from emulator.rng import derive
 
 MAX_PLANES = 16
+
+
+class Spread(str, Enum):
+    """How packets are spread over equal paths."""
+
+    HOSTS = "hosts"
+    """By the two hosts: planes, the same way there and back, every packet of a pair on one path."""
+    FLOWS = "flows"
+    """By the switches' hash of addresses and ports (ECMP)."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +65,78 @@ _Cost = tuple[int, int, int]
 class Routes:
     """All paths of a fabric; computed once, constant afterwards.
 
+    Args:
+        fabric: The network.
+        spread: How packets are spread over equal paths.
+        down: Names of links that are not to be used. Colours and planes are those of the whole fabric all the same.
+
     Attributes:
+        fabric, spread, down: As given.
         attachments: Where each host is attached. Hosts whose first interface does not end at a switch have none.
-        planes: Number of planes: as many as there are equal paths between two switches with hosts, at most 16.
+        targets: Names of the switches with hosts, in the fabric's order.
+        next_hops: Distances and equal next hops between switches.
+        planes: Number of planes: as many as there are equal paths between two switches with hosts, at most 16; one
+            if flows are spread by the switches.
         colours: Each attached host's colour, below ``planes``.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
-        self.attachments = _attachments(fabric)
-        links = [link for link in fabric.links if _is_fabric_link(fabric, link)]
-        targets = {attachment.switch for attachment in self.attachments.values()}
-        self.planes = min(MAX_PLANES, _most_paths(fabric, links, targets))
-        self.colours = _colours(fabric, self.attachments, self.planes)
-        edges = _edges(fabric, links, self.planes)
-        self._ports = {target: _trees(edges, target, self.planes) for target in targets}
+    def __init__(
+        self,
+        fabric: Fabric,
+        spread: Spread = Spread.HOSTS,
+        down: frozenset[str] = frozenset(),
+        whole: Routes | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self.spread = spread
+        self.down = down
+        self.attachments: dict[str, Attachment] = whole.attachments if whole else _attachments(fabric)
+        ends = {attachment.switch for attachment in self.attachments.values()}
+        self.targets = tuple(node.name for node in fabric.switches if node.name in ends)
+        self.next_hops = NextHops(fabric, self.targets, down)
+        self.planes: int
+        self.colours: dict[str, int]
+        if whole:
+            self.planes, self.colours = whole.planes, whole.colours
+        else:
+            if down:
+                raise ControllerError("routes without some links are derived from those of the whole fabric")
+            self.planes = _planes(self.next_hops, self.targets) if spread is Spread.HOSTS else 1
+            self.colours = _colours(fabric, self.attachments, self.planes)
+        self._trees: dict[str, dict[str, tuple[int, ...]]] = {}
+
+    def without(self, down: Collection[str]) -> Routes:
+        """The routes of the same fabric without some links."""
+        return Routes(self.fabric, self.spread, frozenset(down), whole=self)
+
+    @cached_property
+    def _edges(self) -> dict[str, list[_Edge]]:
+        links = [link for link in fabric_links(self.fabric) if link.name not in self.down]
+        return _edges(self.fabric, links, self.planes)
 
     def plane(self, source: str, target: str) -> int:
         """The plane on which two hosts talk; the same in both directions."""
         return (self.colours[source] + self.colours[target]) % self.planes
+
+    def plane_ports(self, switch: str, target: str) -> tuple[int, ...] | None:
+        """The port by which a switch reaches another one on each plane, or None if it cannot."""
+        if target not in self._trees:
+            self._trees[target] = _trees(self._edges, target, self.planes)
+        return self._trees[target].get(switch)
 
     def port_to(self, switch: str, host: str, plane: int) -> int | None:
         """The port by which a switch reaches a host on a plane, or None if it cannot."""
         attachment = self.attachments[host]
         if attachment.switch == switch:
             return attachment.port
-        ports = self._ports[attachment.switch].get(switch)
+        ports = self.plane_ports(switch, attachment.switch)
         return None if ports is None else ports[plane]
 
     def reaches(self, source: str, target: str) -> bool:
         """Whether switches alone lead from one host to the other."""
         if source not in self.attachments or target not in self.attachments:
             return False
-        return self.port_to(self.attachments[source].switch, target, 0) is not None
+        return self.next_hops.reaches(self.attachments[source].switch, self.attachments[target].switch)
 
     def path(self, source: str, target: str) -> list[str]:
         """The switches from one host to the other.
@@ -96,7 +147,7 @@ class Routes:
         if not self.reaches(source, target):
             raise ControllerError(f"no path over switches from {source} to {target}")
         peers: dict[tuple[str, int | None], str] = {}
-        for link in self._fabric.links:
+        for link in self.fabric.links:
             peers[link.a, link.a_port] = link.b
             peers[link.b, link.b_port] = link.a
         plane = self.plane(source, target)
@@ -104,10 +155,6 @@ class Routes:
         while path[-1] != self.attachments[target].switch:
             path.append(peers[path[-1], self.port_to(path[-1], target, plane)])
         return path
-
-
-def _is_fabric_link(fabric: Fabric, link: Link) -> bool:
-    return fabric.by_name[link.a].is_switch and fabric.by_name[link.b].is_switch
 
 
 def _attachments(fabric: Fabric) -> dict[str, Attachment]:
@@ -156,9 +203,8 @@ def _edges(fabric: Fabric, links: list[Link], planes: int) -> dict[str, list[_Ed
         weights = tuple(
             (turn(link.a, plane) + turn(link.b, plane), derive(0, "plane", link.name, plane)) for plane in range(planes)
         )
-        latency_ns = link.spec.delay_ns + link.spec.serialization_ns(link.spec.mtu_bytes + ETHERNET_HEADER_BYTES)
-        edges[link.a].append(_Edge(link.a_port, link.b, latency_ns, weights))
-        edges[link.b].append(_Edge(link.b_port, link.a, latency_ns, weights))
+        edges[link.a].append(_Edge(link.a_port, link.b, latency_ns(link), weights))
+        edges[link.b].append(_Edge(link.b_port, link.a, latency_ns(link), weights))
     return edges
 
 
@@ -203,22 +249,7 @@ def _trees(edges: dict[str, list[_Edge]], target: str, planes: int) -> dict[str,
     return ports
 
 
-def _most_paths(fabric: Fabric, links: list[Link], edge_switches: Iterable[str]) -> int:
-    """The largest number of equally good paths between any two switches that have hosts."""
-    edges = _edges(fabric, links, 0)
-    ends = set(edge_switches)
-    most = 1
-    for target in ends:
-        distances = _distances(edges, target)
-        latency_ns = {target: 0}
-        paths = {target: 1}
-        for switch, distance in distances.items():
-            if switch == target:
-                continue
-            nearer = [edge for edge in edges[switch] if distances[edge.peer] == distance - 1]
-            best = min(latency_ns[edge.peer] + edge.latency_ns for edge in nearer)
-            latency_ns[switch] = best
-            paths[switch] = sum(paths[edge.peer] for edge in nearer if latency_ns[edge.peer] + edge.latency_ns == best)
-            if switch in ends:
-                most = max(most, paths[switch])
-    return most
+def _planes(next_hops: NextHops, targets: Collection[str]) -> int:
+    """The largest number of equally good paths between two switches with hosts, at most `MAX_PLANES`."""
+    rows = [next_hops.index[name] for name in targets]
+    return min(MAX_PLANES, int(next_hops.paths[rows].max(initial=1)))

@@ -13,7 +13,6 @@ from controller.green import eventlet  # first, it makes Ryu importable
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,22 +25,26 @@ from ryu.controller.ofp_handler import OFPHandler
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller import ryu_codec as codec
+from controller import ryu_rules
+from controller.changes import Change
 from controller.core import Core
 from controller.events import (
-    ChangeFlows,
+    Changed,
     Close,
     Command,
     Connected,
     Disconnected,
     Event,
-    FlowsRead,
+    Failed,
+    Make,
     PortChanged,
-    ReadFailed,
+    ProgramRead,
     Refused,
 )
+from controller.flows import Program
 from controller.pending import Pending
 from controller.rest.backend import NotConnected, Silent
-from controller.stats import FlowStat, PortStat
+from controller.stats import FlowStat, GroupStat, PortStat
 
 LOG = logging.getLogger("controller.switches")
 REQUEST_TIMEOUT_S = 10.0
@@ -70,6 +73,8 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
         self.core = core
         self._crashed = crashed
         self._datapaths: dict[int, Any] = {}
+        self._queues: dict[int, Any] = {}
+        self._timer: Any = None
         self._pending = Pending(REQUEST_TIMEOUT_S)
         self._changed = eventlet.event.Event()
 
@@ -106,6 +111,9 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
             ofp_event.EventOFPFlowStatsReply,
             ofp_event.EventOFPPortStatsReply,
             ofp_event.EventOFPDescStatsReply,
+            ofp_event.EventOFPGroupDescStatsReply,
+            ofp_event.EventOFPGroupStatsReply,
+            ofp_event.EventOFPMeterConfigStatsReply,
             ofp_event.EventOFPBarrierReply,
         ],
         MAIN_DISPATCHER,
@@ -138,6 +146,12 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
         parts = self._pending.send(datapath, codec.ports_request(datapath))
         return [codec.read_port(entry) for part in parts for entry in part.body]
 
+    def groups(self, dpid: int) -> list[GroupStat]:
+        """The counters of all groups of a switch, fresh. Raises: NotConnected, Silent."""
+        datapath = self._datapath(dpid)
+        parts = self._pending.send(datapath, codec.group_counters_request(datapath))
+        return [codec.read_group_counters(entry) for part in parts for entry in part.body]
+
     def description(self, dpid: int) -> dict[str, Any]:
         """A switch's description of itself. Raises: NotConnected, Silent."""
         datapath = self._datapath(dpid)
@@ -169,15 +183,15 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
         else:
             LOG.warning("a switch with the unknown datapath id %#x connected: it is ignored", datapath.id)
         ports = (codec.read_port_description(port) for port in datapath.ports.values())
-        commands = self._handle(
-            Connected(datapath.id, tuple(port for port in ports if not codec.is_reserved(port.number)))
-        )
-        eventlet.spawn_n(self._execute, datapath, commands)
+        self._queues[datapath.id] = waiting = eventlet.queue.LightQueue()
+        eventlet.spawn_n(self._execute, datapath, waiting)
+        self._handle(Connected(datapath.id, tuple(port for port in ports if not codec.is_reserved(port.number))))
 
     def _disconnected(self, datapath: Any) -> None:
         self._pending.abandon(datapath)
         if self._is_current(datapath):
             del self._datapaths[datapath.id]
+            self._queues.pop(datapath.id).put(None)
             LOG.warning("%s disconnected", self._name(datapath.id))
             self._handle(Disconnected(datapath.id))
 
@@ -194,50 +208,91 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
         except KeyError:
             raise NotConnected(dpid) from None
 
-    def _handle(self, event: Event) -> list[Command]:
+    def _handle(self, event: Event) -> None:
         ready = self.core.ready
         session = self.core.sessions.get(event.dpid)
         before = session.state if session else None
-        commands = self.core.handle(event, time.monotonic_ns())
+        self._dispatch(self.core.handle(event, time.monotonic_ns()))
         if session and session.state is not before:
             LOG.info("%s: %s%s", session.name, session.state.value, f": {session.failure}" if session.failure else "")
         if self.core.ready and not ready:
             LOG.info("ready: %d switches, %d rules", len(self.core.sessions), len(self.core.plan.rules))
         changed, self._changed = self._changed, eventlet.event.Event()
         changed.send(None)
-        return commands
 
-    def _execute(self, datapath: Any, commands: Iterable[Command]) -> None:
-        """Run commands, and the commands that follow from their results, until there are none."""
+    def _dispatch(self, commands: Iterable[Command]) -> None:
+        """Hand commands to the switches' threads, and call the core again when it wants to be called."""
+        for command in commands:
+            waiting = self._queues.get(command.dpid)
+            if waiting is not None:
+                waiting.put(command)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_ns = self.core.next_ns()
+        if next_ns is not None:
+            self._timer = eventlet.spawn_after(max(0, next_ns - time.monotonic_ns()) / 1e9, self._look)
+
+    def _look(self) -> None:
         with self._fatal():
-            waiting = deque(commands)
-            while waiting and self._is_current(datapath):
-                command = waiting.popleft()
+            self._timer = None
+            self._dispatch(self.core.look(time.monotonic_ns()))
+
+    def _execute(self, datapath: Any, waiting: Any) -> None:
+        """Run a switch's commands in order, until its connection ends."""
+        with self._fatal():
+            while self._is_current(datapath):
+                command = waiting.get()
+                if command is None:
+                    return
                 try:
-                    if isinstance(command, ChangeFlows):
-                        self._change(datapath, command)
+                    if isinstance(command, Make):
+                        self._make(datapath, command.change)
+                        if command.step is not None:
+                            self._handle(Changed(datapath.id, command.step))
                     elif isinstance(command, Close):
                         datapath.close()
                     else:
-                        waiting += self._handle(self._read(datapath))
+                        self._handle(self._read(datapath))
                 except (NotConnected, Silent) as error:
                     if self._is_current(datapath):
                         LOG.warning("%s: %s", self._name(datapath.id), error)
-                        waiting += self._handle(ReadFailed(datapath.id, str(error)))
+                        self._handle(Failed(datapath.id, str(error)))
 
-    def _read(self, datapath: Any) -> FlowsRead:
-        parts = self._pending.send(datapath, codec.flows_request(datapath))
-        stats = [codec.read_flow(datapath.id, entry) for part in parts for entry in part.body]
-        rules = tuple(stat.rule for stat in stats if stat.rule is not None)
-        return FlowsRead(datapath.id, rules, foreign=len(stats) - len(rules))
+    def _read(self, datapath: Any) -> ProgramRead:
+        dpid = datapath.id
+        entries = self._parts(datapath, codec.flows_request(datapath))
+        rules = [ryu_rules.read_rule(dpid, entry) for entry in entries]
+        groups = [ryu_rules.read_group(dpid, entry) for entry in self._parts(datapath, codec.groups_request(datapath))]
+        meters = [ryu_rules.read_meter(dpid, entry) for entry in self._parts(datapath, codec.meters_request(datapath))]
+        program = Program(
+            tuple(rule for rule in rules if rule is not None),
+            tuple(group for group in groups if group is not None),
+            tuple(meter for meter in meters if meter is not None),
+        )
+        return ProgramRead(dpid, program, foreign=sum(item is None for item in (*rules, *groups, *meters)))
 
-    def _change(self, datapath: Any, command: ChangeFlows) -> None:
-        if command.clear:
-            datapath.send_msg(codec.clear_all(datapath))
-        for rule in command.add:
+    def _parts(self, datapath: Any, request: Any) -> list[Any]:
+        return [entry for part in self._pending.send(datapath, request) for entry in part.body]
+
+    def _make(self, datapath: Any, change: Change) -> None:
+        """Change a switch: what rules use before the rules, and gone after them."""
+        if change.clear:
+            for message in codec.clear_all(datapath):
+                datapath.send_msg(message)
+        put, delete = change.put, change.delete
+        for meter in put.meters:
+            datapath.send_msg(codec.meter_mod(datapath, meter, "add"))
+        for group in put.groups:
+            datapath.send_msg(codec.group_mod(datapath, group, "put"))
+        for rule in put.rules:
             datapath.send_msg(codec.flow_mod(datapath, rule))
-        for rule in command.delete:
+        for rule in delete.rules:
             datapath.send_msg(codec.flow_mod(datapath, rule, delete=True))
+        for group in delete.groups:
+            datapath.send_msg(codec.group_mod(datapath, group, "delete"))
+        for meter in delete.meters:
+            datapath.send_msg(codec.meter_mod(datapath, meter, "delete"))
         self._pending.send(datapath, codec.barrier(datapath))
 
     @contextlib.contextmanager
