@@ -8,7 +8,7 @@ from pathlib import Path
 
 from emulator.errors import TopologyError
 from emulator.model.fabric import Fabric
-from emulator.scenario import Cell, Scenario, check_against, load, resolve
+from emulator.scenario import Cell, Scenario, check_against, expand, load, resolve
 from topologies import FABRICS
 
 # Where the words of a scenario differ from the functions' parameter names.
@@ -62,6 +62,7 @@ def prepare(path: str | Path) -> tuple[Scenario, list[PreparedCell]]:
     prepared = []
     for cell in resolve(scenario):
         fabric = build_fabric(cell)
-        check_against(fabric, cell)
-        prepared.append(PreparedCell(cell, fabric))
+        whole = expand(fabric, cell)
+        check_against(fabric, whole)
+        prepared.append(PreparedCell(whole, fabric))
     return scenario, prepared

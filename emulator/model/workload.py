@@ -6,16 +6,40 @@ Node names refer to the scenario's topology. Times are in ns, sizes in bytes, ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Base: a name, unique in its scenario."""
+    """Base: a name, unique in its scenario.
+
+    Attributes:
+        name: The name.
+        alongside: Name of an earlier workload that it starts together with; empty: it waits for the earlier ones' end.
+    """
 
     kind: ClassVar[str]
     name: str
+    alongside: str = field(default="", kw_only=True)
+
+    @property
+    def length_ns(self) -> int | None:
+        """How long it lasts from its start, if that is stated; None: it lasts until it is done."""
+        return None
+
+
+def grouped(workloads: Sequence[Workload]) -> list[list[Workload]]:
+    """Workloads that run at the same time, group after group, in the order in which they run."""
+    groups: list[list[Workload]] = []
+    for workload in workloads:
+        group = next((one for one in groups if workload.alongside in [other.name for other in one]), None)
+        if group is None:
+            groups.append([workload])
+        else:
+            group.append(workload)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,11 @@ class Ping(Workload):
     count: int = 20
     interval_ns: int = 10_000_000
     payload_bytes: int = 56
+
+    @property
+    def length_ns(self) -> int | None:
+        """Until the last echo."""
+        return self.count * self.interval_ns
 
 
 @dataclass(frozen=True)
@@ -63,6 +92,11 @@ class TcpBulk(Workload):
     ecn: bool = False
     stagger_ns: int = 0
     warm_up_ns: int = 0
+
+    @property
+    def length_ns(self) -> int | None:
+        """Until flows that send for a time are ended."""
+        return (self.flows - 1) * self.stagger_ns + self.duration_ns if self.duration_ns else None
 
 
 @dataclass(frozen=True)
@@ -101,6 +135,36 @@ class SmallPackets(Workload):
     message_bytes: int = 512
     duration_ns: int = 20_000_000
     offered_bps: int = 0
+
+    @property
+    def length_ns(self) -> int | None:
+        """Until the last message."""
+        return self.duration_ns
+
+
+@dataclass(frozen=True)
+class Probe(Workload):
+    """Numbered UDP packets at a constant rate, one way, for what is lost, late, doubled or out of order (RFC 7680).
+
+    Attributes:
+        pairs: Sender and receiver of each flow.
+        all_to_all: Instead: roles or hosts; every one of them sends to every other. Replaced by pairs before it runs.
+        interval_ns: From one packet of a flow to the next; flows are evenly spread over it.
+        payload_bytes: UDP payload, number included.
+        duration_ns: Time for which packets are sent.
+    """
+
+    kind: ClassVar[str] = "probe"
+    pairs: tuple[tuple[str, str], ...] = ()
+    all_to_all: tuple[str, ...] = ()
+    interval_ns: int = 10_000
+    payload_bytes: int = 64
+    duration_ns: int = 20_000_000
+
+    @property
+    def length_ns(self) -> int | None:
+        """Until the last packet."""
+        return self.duration_ns
 
 
 @dataclass(frozen=True)
@@ -152,5 +216,5 @@ class Checkpoint(Workload):
 
 
 WORKLOADS: dict[str, type[Workload]] = {
-    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, NvmeIo, Checkpoint)
+    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint)
 }

@@ -8,7 +8,7 @@ from emulator.scenario.codec import cell_from_json, cell_to_json
 from emulator.scenario.expect import Outcome, evaluate
 from emulator.scenario.load import check, load, loads
 from emulator.scenario.model import Bound, Cell, Expectation, Limits, Origin, Scenario, Variant
-from emulator.scenario.resolve import check_against, flows_of, resolve
+from emulator.scenario.resolve import check_against, expand, flows_of, resolve
 
 __all__ = [
     "Bound",
@@ -24,6 +24,7 @@ __all__ = [
     "check",
     "check_against",
     "evaluate",
+    "expand",
     "flows_of",
     "load",
     "loads",

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from emulator.errors import ScenarioError
+from emulator.model.fault import Action, Fault
 from emulator.model.workload import WORKLOADS, Workload
 from emulator.scenario.model import Cell, Limits, Origin
 
@@ -17,10 +18,13 @@ def workload_to_json(workload: Workload) -> dict[str, Any]:
 
 def workload_from_json(data: dict[str, Any]) -> Workload:
     """Read back what `workload_to_json` wrote."""
-    given: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"
-    }
+    given: dict[str, Any] = {key: _frozen(value) for key, value in data.items() if key != "kind"}
     return WORKLOADS[data["kind"]](**given)
+
+
+def _frozen(value: Any) -> Any:
+    """JSON's lists as tuples, at any depth."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def cell_to_json(cell: Cell) -> dict[str, Any]:
@@ -37,6 +41,7 @@ def cell_to_json(cell: Cell) -> dict[str, Any]:
         "limits": asdict(cell.limits),
         "sampling_ns": cell.sampling_ns,
         "capture": list(cell.capture),
+        "faults": [{**asdict(fault), "action": fault.action.value} for fault in cell.faults],
         "origin": {"file": cell.origin.file, "lines": dict(cell.origin.lines)},
     }
 
@@ -60,6 +65,7 @@ def cell_from_json(data: dict[str, Any]) -> Cell:
             limits=Limits(**data["limits"]),
             sampling_ns=data["sampling_ns"],
             capture=tuple(data["capture"]),
+            faults=tuple(Fault(**{**entry, "action": Action(entry["action"])}) for entry in data["faults"]),
             origin=Origin(data["origin"]["file"], dict(data["origin"]["lines"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

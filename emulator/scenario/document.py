@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema, model_validator
 
 from emulator.errors import UnitError
+from emulator.scenario.fault import FaultEntry
 from emulator.scenario.fields import (
     AT_LEAST_ONE,
     AsText,
@@ -171,7 +172,11 @@ class Document(Strict):
         "workloads.<name>.flows has a list of values; any other name has choices that set several dotted keys.",
     )
     workloads: Annotated[tuple[WorkloadEntry, ...], AsTuple, NotEmpty] = Field(
-        description="What the hosts do, one after the other.", json_schema_extra=AT_LEAST_ONE
+        description="What the hosts do, one after the other unless they are `alongside` each other.",
+        json_schema_extra=AT_LEAST_ONE,
+    )
+    faults: Annotated[tuple[FaultEntry, ...], AsTuple] = Field(
+        default=(), description="What goes wrong while workloads run, and comes right again."
     )
     limits: LimitsSection = Field(
         default=LimitsSection(), description="When a cell is ended.", json_schema_extra={"default": {}}

@@ -208,3 +208,25 @@ Names = Annotated[tuple[Text, ...], BeforeValidator(_name_list), NotEmpty, WithJ
 """One node or several."""
 Depths = Annotated[tuple[Count, ...], BeforeValidator(_depth_list), NotEmpty, WithJsonSchema(_ONE_OR_MORE_DEPTHS)]
 """One queue depth or several."""
+
+
+def _pair_list(value: Any) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for entry in _tuple(value):
+        if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(name, str) and name for name in entry):
+            raise refuse(f"{shorten(entry)} is not a pair: write it like [h0, h1]")
+        pairs.append((entry[0], entry[1]))
+    if not pairs:
+        raise refuse("is empty")
+    return tuple(pairs)
+
+
+_PAIRS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+    "examples": [[["h0", "h1"], ["h1", "h0"]]],
+}
+
+Pairs = Annotated[tuple[tuple[str, str], ...], PlainValidator(_pair_list), WithJsonSchema(_PAIRS)]
+"""Sender and receiver of one or more flows."""

@@ -16,10 +16,14 @@ from emulator.scenario.document import Document, ExpectSection
 from emulator.scenario.matrix import MAX_COMBINATIONS, Combination, combinations
 from emulator.scenario.model import Bound, Expectation, Limits, Origin, Scenario, Variant
 from emulator.scenario.problems import hint, problems_of
+from emulator.scenario.schedule import faults_of, schedule_problems
 from emulator.scenario.source import Source, dotted, line_of, parse_source, read_source
 
 FABRIC = "fabric"
 """The workload that figures of links and ports belong to; no workload may be called so."""
+
+_KEPT_LINES = ("topology", "workloads", "faults", "limits", "sampling", "capture", "designs", "profiles")
+"""Parts of the file in which problems may be found later."""
 
 
 def load(path: str | Path) -> Scenario:
@@ -67,7 +71,9 @@ def _examine(source: Source) -> tuple[Scenario | None, list[ScenarioError]]:
     try:
         for combination in combinations(source):
             try:
-                variants.append(_variant(Document.model_validate(combination.data), combination, source.file))
+                varied = Document.model_validate(combination.data)
+                problems += schedule_problems(varied, source.file, combination.lines)
+                variants.append(_variant(varied, combination, source.file))
             except ValidationError as error:
                 problems += problems_of(error, source.file, combination.lines)
     except ScenarioError as error:
@@ -117,11 +123,7 @@ def _cross_check(document: Document, source: Source) -> list[ScenarioError]:
 
 def _variant(document: Document, combination: Combination, file: str) -> Variant:
     limits = document.limits
-    kept = {
-        dotted(path): line
-        for path, line in combination.lines.items()
-        if path and path[0] in ("topology", "workloads", "limits", "sampling", "capture", "designs", "profiles")
-    }
+    kept = {dotted(path): line for path, line in combination.lines.items() if path and path[0] in _KEPT_LINES}
     return Variant(
         label=combination.label,
         seed=document.seed,
@@ -131,6 +133,7 @@ def _variant(document: Document, combination: Combination, file: str) -> Variant
         limits=Limits(limits.virtual_ns, limits.wall_ns, limits.memory_bytes),
         sampling_ns=document.sampling.interval_ns if document.sampling else None,
         origin=Origin(file, kept),
+        faults=faults_of(document),
     )
 
 

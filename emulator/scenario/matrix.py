@@ -24,7 +24,7 @@ from emulator.scenario.problems import hint
 from emulator.scenario.source import KeyPath, Source, dotted
 
 MAX_COMBINATIONS = 1000
-_ROOTS = {"topology": 2, "workloads": 3, "limits": 2, "sampling": 2, "seed": 1}
+_ROOTS = {"topology": 2, "workloads": 3, "limits": 2, "sampling": 2, "seed": 1, "faults": 1}
 """What can be varied, and the parts that a dotted key has there."""
 
 _MAX_LABEL = 60
@@ -124,7 +124,7 @@ def _target(source: Source, path: KeyPath, key: str) -> KeyPath:
     if parts[0] not in _ROOTS:
         raise _error(source, path, f"{parts[0]!r} cannot be varied{hint(parts[0], _ROOTS)}")
     if len(parts) != _ROOTS[parts[0]] or not all(parts):
-        shape = {1: "seed", 2: f"{parts[0]}.<key>", 3: "workloads.<name>.<key>"}[_ROOTS[parts[0]]]
+        shape = {1: parts[0], 2: f"{parts[0]}.<key>", 3: "workloads.<name>.<key>"}[_ROOTS[parts[0]]]
         raise _error(source, path, f"{key!r} is not a dotted key: write it like {shape}")
     if parts[0] != "workloads":
         return tuple(parts)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from emulator.errors import ScenarioError
+from emulator.model.fault import Fault
 from emulator.model.workload import Workload
 
 Parameters = Mapping[str, "int | float | str | bool"]
@@ -85,6 +86,7 @@ class Variant:
         limits: When it is ended.
         sampling_ns: Interval of the series; None: no series.
         origin: Where its values stand.
+        faults: In the order in which they happen.
     """
 
     label: str
@@ -95,6 +97,7 @@ class Variant:
     limits: Limits
     sampling_ns: int | None
     origin: Origin = field(compare=False)
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ class Cell:
         sampling_ns: Interval of the series; None: no series.
         capture: Interfaces whose packets are written to pcaps.
         origin: Where its values stand in the scenario file.
+        faults: In the order in which they happen within each workload.
     """
 
     scenario: str
@@ -154,3 +158,4 @@ class Cell:
     sampling_ns: int | None
     capture: tuple[str, ...]
     origin: Origin = field(compare=False)
+    faults: tuple[Fault, ...] = ()

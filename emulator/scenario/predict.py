@@ -22,7 +22,7 @@ from emulator.model.theory import (
     TCP_TIMESTAMP_BYTES,
     md1_mean_wait_ns,
 )
-from emulator.model.workload import Checkpoint, NvmeIo, Ping, Poisson, SmallPackets, Workload
+from emulator.model.workload import Checkpoint, NvmeIo, Ping, Poisson, Probe, SmallPackets, Workload
 from emulator.scenario.resolve import flows_of
 
 UDP_HEADER_BYTES = 8
@@ -149,7 +149,7 @@ class _Network:
 
 
 def _flows(workload: Workload) -> tuple[Flow, ...]:
-    protocols = {Ping: "icmp", Poisson: "udp", SmallPackets: "udp"}
+    protocols = {Ping: "icmp", Poisson: "udp", SmallPackets: "udp", Probe: "udp"}
     protocol = protocols.get(type(workload), "tcp")
     return tuple((source, target, protocol) for source, target in flows_of(workload))
 
@@ -185,8 +185,9 @@ def _latency(
         return total, f"one {'write' if writes else 'read'}, media {media} ns included", ""
     if isinstance(workload, Poisson):
         return sum(stage.passing_ns(workload.frame_bytes) for stage in there), "one way", ""
-    if isinstance(workload, SmallPackets):
-        frame = ETHERNET_HEADER_BYTES + IPV4_HEADER_BYTES + UDP_HEADER_BYTES + workload.message_bytes
+    if isinstance(workload, (SmallPackets, Probe)):
+        payload = workload.payload_bytes if isinstance(workload, Probe) else workload.message_bytes
+        frame = ETHERNET_HEADER_BYTES + IPV4_HEADER_BYTES + UDP_HEADER_BYTES + payload
         return sum(stage.passing_ns(frame) for stage in there), "one way", ""
     smallest = ETHERNET_HEADER_BYTES + _TCP_OVERHEAD
     return sum(stage.passing_ns(smallest) for stage in [*there, *back]), "round trip of an empty segment", ""
@@ -195,7 +196,7 @@ def _latency(
 def _capacity(
     network: _Network, workload: Workload, routes: Sequence[Route], mtu_bytes: int
 ) -> tuple[float | None, str]:
-    if isinstance(workload, (Ping, Poisson)):
+    if isinstance(workload, (Ping, Poisson, Probe)):
         return None, ""
     payload, header = mtu_bytes - _TCP_OVERHEAD, _TCP_OVERHEAD
     if isinstance(workload, SmallPackets):

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from emulator.errors import ScenarioError
 from emulator.scenario.document import Document, ExpectSection, LimitsSection, SamplingSection
+from emulator.scenario.fault import FaultEntry, FlapSection
 from emulator.scenario.fields import shorten
 from emulator.scenario.source import KeyPath, dotted, line_of
 from emulator.scenario.topology import TOPOLOGIES
@@ -17,6 +18,7 @@ from emulator.scenario.workload import WORKLOAD_SECTIONS
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "expect": ExpectSection,
+    "faults": FaultEntry,
     "limits": LimitsSection,
     "sampling": SamplingSection,
 }
@@ -92,6 +94,8 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
         model = TOPOLOGIES[str(loc[1])]
     elif len(loc) > 3 and loc[0] == "workloads":
         model = WORKLOAD_SECTIONS[str(loc[2])]
+    elif len(loc) > 3 and loc[2] == "flap":
+        model = FlapSection
     elif len(loc) > 1:
         model = _SECTIONS.get(str(loc[0]), Document)
     return [field.alias or name for name, field in model.model_fields.items()]

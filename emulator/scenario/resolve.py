@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
 
-from emulator.errors import ScenarioError
+from emulator.errors import LinkError, NodeError, ScenarioError
 from emulator.model.fabric import Fabric, Role
+from emulator.model.fault import Action, Fault, link_named, switch_named
 from emulator.model.profile import profile
-from emulator.model.workload import Workload
+from emulator.model.workload import Probe, Workload, grouped
 from emulator.rng import derive
 from emulator.scenario.model import Cell, Scenario, Variant
 from emulator.scenario.problems import hint
+from emulator.units import format_time
 
 ONLY_VARIANT = "base"
 
@@ -43,11 +47,39 @@ def resolve(scenario: Scenario) -> list[Cell]:
             sampling_ns=variant.sampling_ns,
             capture=scenario.capture,
             origin=variant.origin,
+            faults=variant.faults,
         )
         for variant in scenario.variants
         for design in scenario.designs
         for profile_name in scenario.profiles
     ]
+
+
+def expand(fabric: Fabric, cell: Cell) -> Cell:
+    """Replace what stands for several hosts of a workload by their names.
+
+    Raises:
+        ScenarioError: There is neither a role nor a host of a name, or too few of them.
+    """
+    return replace(cell, workloads=tuple(_expanded(fabric, cell, *entry) for entry in enumerate(cell.workloads)))
+
+
+def _expanded(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Workload:
+    if not isinstance(workload, Probe) or not workload.all_to_all:
+        return workload
+    roles = {role.value: fabric.with_role(role) for role in Role if role is not Role.SWITCH and fabric.with_role(role)}
+    names: dict[str, None] = {}
+    for position, word in enumerate(workload.all_to_all):
+        if word not in fabric.by_name and word not in roles:
+            known = [*roles, *(host.name for host in fabric.hosts)]
+            reason = f"there is neither a role nor a host {word!r} in the topology{hint(word, known)}"
+            raise cell.origin.error(reason, f"workloads[{index}].all_to_all[{position}]")
+        names.update(dict.fromkeys([word] if word in fabric.by_name else [node.name for node in roles[word]]))
+    if len(names) < 2:
+        raise cell.origin.error(
+            f"only {', '.join(names)}: there is nobody to send to", f"workloads[{index}].all_to_all"
+        )
+    return replace(workload, pairs=tuple(permutations(names, 2)), all_to_all=())
 
 
 def check_against(fabric: Fabric, cell: Cell) -> None:
@@ -66,6 +98,7 @@ def check_against(fabric: Fabric, cell: Cell) -> None:
         for key, name in _named_hosts(workload):
             _check_host(fabric, cell, f"workloads[{index}].{key}", name)
         _check_ends(cell, index, workload)
+    _check_faults(fabric, cell)
     interfaces = [end for link in fabric.links for end in (link.a_interface, link.b_interface)]
     for index, interface in enumerate(cell.capture):
         if interface not in interfaces:
@@ -94,6 +127,9 @@ def _named_hosts(workload: Workload) -> Iterator[tuple[str, str]]:
     for key in ("source", "target"):
         if hasattr(workload, key):
             yield key, getattr(workload, key)
+    for position, pair in enumerate(getattr(workload, "pairs", ())):
+        for end, name in enumerate(pair):
+            yield f"pairs[{position}][{end}]", name
     for key in ("sources", "targets", "initiators"):
         for position, name in enumerate(getattr(workload, key, ())):
             yield f"{key}[{position}]", name
@@ -118,6 +154,8 @@ def flows_of(workload: Workload) -> tuple[tuple[str, str], ...]:
     """The pairs of hosts, initiator first, between which a workload sends; each pair once, in order."""
     if hasattr(workload, "initiators"):
         pairs = [(name, workload.target) for name in workload.initiators]  # type: ignore[attr-defined]
+    elif isinstance(workload, Probe):
+        pairs = list(workload.pairs)
     elif hasattr(workload, "sources"):
         sources, targets = workload.sources, workload.targets  # type: ignore[attr-defined]
         flows: int = workload.flows  # type: ignore[attr-defined]
@@ -125,3 +163,36 @@ def flows_of(workload: Workload) -> tuple[tuple[str, str], ...]:
     else:
         pairs = [(workload.source, workload.target)]  # type: ignore[attr-defined]
     return tuple(dict.fromkeys(pairs))
+
+
+def _check_faults(fabric: Fabric, cell: Cell) -> None:
+    """Check that faults name links and switches, and that only what is whole breaks and what is broken is repaired."""
+    for group in grouped(cell.workloads):
+        names = [workload.name for workload in group]
+        broken: dict[str, str] = {}
+        for fault in cell.faults:
+            if fault.during in names:
+                _check_fault(fabric, cell, fault, broken)
+
+
+def _check_fault(fabric: Fabric, cell: Cell, fault: Fault, broken: dict[str, str]) -> None:
+    """Check one fault after all earlier ones of its workload; *broken* has by what each link or switch is broken."""
+    flap = f"faults[{fault.entry}].flap"
+    key = f"{flap}.link" if flap in cell.origin.lines else f"faults[{fault.entry}].{fault.action.value}"
+    try:
+        if fault.action.of_switch:
+            name = switch_named(fabric, fault.target).name
+        else:
+            name = link_named(fabric, fault.target).name
+    except (LinkError, NodeError) as error:
+        raise cell.origin.error(str(error), key) from None
+    at = format_time(fault.at_ns)
+    if fault.action.repairs:
+        if name not in broken:
+            state = "is not stopped" if fault.action is Action.START else "is neither cut nor silenced"
+            raise cell.origin.error(f"{fault.target!r} {state} before {at}", key)
+        del broken[name]
+    elif name in broken:
+        raise cell.origin.error(f"{fault.target!r} is broken already at {at}: '{broken[name]}' came before", key)
+    else:
+        broken[name] = fault.title

@@ -8,7 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 from pydantic import Field, StrictStr, model_validator
 
 from emulator.model import workload as model
-from emulator.scenario.fields import AsText, Count, Depths, Flag, Load, Names, Rate, Size, Text, Time, at_least, refuse
+from emulator.scenario.fields import (
+    AsText,
+    Count,
+    Depths,
+    Flag,
+    Load,
+    Names,
+    Pairs,
+    Rate,
+    Size,
+    Text,
+    Time,
+    at_least,
+    refuse,
+)
 from emulator.scenario.topology import Strict
 from emulator.units import format_rate, format_size, format_time
 
@@ -42,6 +56,12 @@ class WorkloadSection(Strict):
 
     noun: ClassVar[type[model.Workload]]
     name: WorkloadName = Field(description="Unique in the scenario; records carry it.", examples=["rtt", "bulk"])
+    alongside: Text = Field(
+        default="",
+        description="Name of an earlier workload that this one starts together with, instead of waiting for its end.",
+        examples=["bulk"],
+        json_schema_extra={"default": None},
+    )
 
     def build(self) -> model.Workload:
         """The workload as plain data; what the file leaves out keeps the dataclass's default."""
@@ -114,6 +134,34 @@ class SmallPacketsSection(WorkloadSection):
     )
 
 
+class ProbeSection(WorkloadSection):
+    """Numbered UDP packets at a constant rate, one way: what is lost, late, doubled or out of order."""
+
+    noun = model.Probe
+    kind: Literal["probe"]
+    pairs: Pairs = Field(default=(), description="Flows, each as [sender, receiver]; give either this or `all_to_all`.")
+    all_to_all: Names = Field(
+        default=(),
+        description="Roles or hosts; every one of them sends to every other.",
+        examples=[["gpu", "storage"], ["h0", "h1"]],
+    )
+    interval_ns: Annotated[Time, at_least(100, "100 ns")] = _time(
+        "interval", model.Probe.interval_ns, "From one packet of a flow to the next; flows are spread evenly over it."
+    )
+    payload_bytes: Annotated[Size, at_least(8, "8 B, which hold a packet's number")] = _size(
+        "payload", model.Probe.payload_bytes, "UDP payload of a packet."
+    )
+    duration_ns: Duration = _time("duration", model.Probe.duration_ns, "Time for which packets are sent.")
+
+    @model_validator(mode="after")
+    def _flows(self) -> ProbeSection:
+        if bool(self.pairs) == bool(self.all_to_all):
+            raise refuse("give either 'pairs' or 'all_to_all'")
+        if self.interval_ns > self.duration_ns:
+            raise refuse("'interval' is longer than 'duration'")
+        return self
+
+
 class NvmeSection(WorkloadSection):
     """fio against a volume on a storage node over NVMe/TCP."""
 
@@ -160,11 +208,21 @@ class CheckpointSection(WorkloadSection):
 
 
 WorkloadEntry = Annotated[
-    Union[PingSection, TcpSection, PoissonSection, SmallPacketsSection, NvmeSection, CheckpointSection],  # noqa: UP007
+    Union[  # noqa: UP007
+        PingSection, TcpSection, PoissonSection, SmallPacketsSection, ProbeSection, NvmeSection, CheckpointSection
+    ],
     Field(discriminator="kind"),
 ]
 
 WORKLOAD_SECTIONS: dict[str, type[WorkloadSection]] = {
     section.noun.kind: section
-    for section in (PingSection, TcpSection, PoissonSection, SmallPacketsSection, NvmeSection, CheckpointSection)
+    for section in (
+        PingSection,
+        TcpSection,
+        PoissonSection,
+        SmallPacketsSection,
+        ProbeSection,
+        NvmeSection,
+        CheckpointSection,
+    )
 }
