@@ -16,9 +16,57 @@ A rule without an output and without a next table drops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+
+from controller.actions import (
+    IN_PORT,
+    Action,
+    ArpReply,
+    Output,
+    PopVlan,
+    PushVlan,
+    SetField,
+    SetQueue,
+    ToController,
+    ToGroup,
+)
+from controller.match import MASKED_FIELDS, Match
+
+__all__ = [
+    "COOKIE_OWNER",
+    "ETH_TYPE_ARP",
+    "ETH_TYPE_IPV4",
+    "ETH_TYPE_LLDP",
+    "ETH_TYPE_VLAN",
+    "IN_PORT",
+    "IP_PROTO_ICMP",
+    "IP_PROTO_TCP",
+    "IP_PROTO_UDP",
+    "MASKED_FIELDS",
+    "NO_VLAN",
+    "Action",
+    "ArpReply",
+    "Bucket",
+    "FlowRule",
+    "Group",
+    "GroupKind",
+    "Match",
+    "Meter",
+    "Output",
+    "PopVlan",
+    "Program",
+    "Purpose",
+    "PushVlan",
+    "SetField",
+    "SetQueue",
+    "Table",
+    "ToController",
+    "ToGroup",
+    "cookie_of",
+    "number_of",
+    "purpose_of",
+]
 
 ETH_TYPE_IPV4 = 0x0800
 ETH_TYPE_ARP = 0x0806
@@ -33,9 +81,6 @@ COOKIE_OWNER = 0x69636777
 
 NO_VLAN = 0
 """`Match.vlan` of packets without a tag."""
-
-IN_PORT = 0xFFFFFFF8
-"""`Output.port` that sends a packet back to where it came from (OpenFlow's OFPP_IN_PORT)."""
 
 
 class Table(IntEnum):
@@ -82,169 +127,6 @@ class Purpose(IntEnum):
     """Hands a packet to the node it is for."""
     PIN = 13
     """Moves one large flow to another of the equal paths."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """What a rule looks at; None: anything.
-
-    Attributes:
-        in_port: Port on which the packet came in.
-        metadata: The source's colour, as written by the table before.
-        eth_src, eth_dst: Ethernet addresses, lower case with colons.
-        eth_type: Ethernet type (of what is behind a tag).
-        vlan: VLAN id of the tag, 1 to 4094; 0 (`NO_VLAN`): no tag.
-        ip_proto: IP protocol number.
-        ipv4_src, ipv4_dst: Dotted IPv4 addresses, or prefixes like ``10.0.0.0/8``.
-        tcp_src, tcp_dst, udp_src, udp_dst: Ports.
-        tcp_src_mask, tcp_dst_mask, udp_src_mask, udp_dst_mask: Bits of them that count; None: all. Open vSwitch takes
-            masked ports, plain OpenFlow 1.3 does not ask switches to.
-        tcp_ack: True: the ACK flag is set, so the segment does not open a connection. An extension of Open vSwitch.
-        icmp_type: Type of an ICMP message.
-        arp_op: 1 request, 2 reply.
-        arp_spa, arp_tpa: Sender's and target's IPv4 address.
-        arp_sha: Sender's Ethernet address.
-    """
-
-    in_port: int | None = None
-    metadata: int | None = None
-    eth_src: str | None = None
-    eth_dst: str | None = None
-    eth_type: int | None = None
-    vlan: int | None = None
-    ip_proto: int | None = None
-    ipv4_src: str | None = None
-    ipv4_dst: str | None = None
-    tcp_src: int | None = None
-    tcp_dst: int | None = None
-    udp_src: int | None = None
-    udp_dst: int | None = None
-    tcp_src_mask: int | None = None
-    tcp_dst_mask: int | None = None
-    udp_src_mask: int | None = None
-    udp_dst_mask: int | None = None
-    tcp_ack: bool | None = None
-    icmp_type: int | None = None
-    arp_op: int | None = None
-    arp_spa: str | None = None
-    arp_tpa: str | None = None
-    arp_sha: str | None = None
-
-    def set_fields(self) -> dict[str, int | str]:
-        """The fields that are not None, by name."""
-        return {name: value for name in _MATCH_FIELDS if (value := getattr(self, name)) is not None}
-
-    def __str__(self) -> str:
-        return ",".join(_show_fields(self)) or "any"
-
-
-_MATCH_FIELDS = tuple(item.name for item in fields(Match))
-MASKED_FIELDS = ("tcp_src", "tcp_dst", "udp_src", "udp_dst")
-"""Fields of `Match` with a mask in the field of the same name and ``_mask``."""
-
-
-def _show_fields(match: Match) -> Iterator[str]:
-    for name, value in match.set_fields().items():
-        if name.endswith("_mask"):
-            continue
-        mask = getattr(match, f"{name}_mask", None)
-        if name == "eth_type":
-            yield f"{name}={value:#06x}"
-        elif mask is not None:
-            yield f"{name}={value:#x}/{mask:#x}"
-        else:
-            yield f"{name}={value}"
-
-
-@dataclass(frozen=True)
-class SetField:
-    """Rewrite one header field.
-
-    Attributes:
-        name: ``eth_src``, ``eth_dst``, ``ipv4_src``, ``ipv4_dst``, ``tcp_src`` or ``tcp_dst``.
-        value: In the notation of `Match`, without prefix or mask.
-    """
-
-    name: str
-    value: int | str
-
-    def __str__(self) -> str:
-        return f"set_{self.name}:{self.value}"
-
-
-@dataclass(frozen=True)
-class PushVlan:
-    """Add an IEEE 802.1Q tag with this VLAN id, 1 to 4094."""
-
-    vlan: int
-
-    def __str__(self) -> str:
-        return f"push_vlan:{self.vlan}"
-
-
-@dataclass(frozen=True)
-class PopVlan:
-    """Remove the outermost tag."""
-
-    def __str__(self) -> str:
-        return "pop_vlan"
-
-
-@dataclass(frozen=True)
-class SetQueue:
-    """Choose a queue of whichever port the packet leaves by."""
-
-    queue: int
-
-    def __str__(self) -> str:
-        return f"set_queue:{self.queue}"
-
-
-@dataclass(frozen=True)
-class ArpReply:
-    """Turn the ARP request into the answer "`ip` is at `mac`", ready for `Output` to `IN_PORT`.
-
-    The sender becomes the target. Needs Open vSwitch's register moves: OpenFlow 1.3 cannot copy one field to another.
-    """
-
-    ip: str
-    mac: str
-
-    def __str__(self) -> str:
-        return f"arp_reply:{self.ip}={self.mac}"
-
-
-@dataclass(frozen=True)
-class Output:
-    """Send to a port."""
-
-    port: int
-
-    def __str__(self) -> str:
-        return "output:in_port" if self.port == IN_PORT else f"output:{self.port}"
-
-
-@dataclass(frozen=True)
-class ToGroup:
-    """Send to a group."""
-
-    group: int
-
-    def __str__(self) -> str:
-        return f"group:{self.group}"
-
-
-@dataclass(frozen=True)
-class ToController:
-    """Send a copy of the first bytes to the controller."""
-
-    max_bytes: int = 128
-
-    def __str__(self) -> str:
-        return f"controller:{self.max_bytes}"
-
-
-Action = SetField | PushVlan | PopVlan | SetQueue | ArpReply | Output | ToGroup | ToController
 
 
 @dataclass(frozen=True)
@@ -369,11 +251,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Program:
-    """All that one switch, or several, should hold.
-
-    Attributes:
-        rules, groups, meters: In a fixed order.
-    """
+    """All that one switch, or several, should hold, in a fixed order."""
 
     rules: tuple[FlowRule, ...] = ()
     groups: tuple[Group, ...] = ()

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Any
 
-from controller import ryu_app as switches
+from controller import ryu_server as switches
 from controller.config import Address, Settings
 from controller.core import Core
 from controller.designs import Plan

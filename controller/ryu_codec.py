@@ -12,7 +12,7 @@ from ryu.lib import ofctl_v1_3
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller import ryu_rules
+from controller import ryu_match, ryu_rules
 from controller.events import Port, Reported
 from controller.flows import FlowRule, Group, Meter
 from controller.stats import FlowStat, GroupStat, PortStat
@@ -51,7 +51,7 @@ def flow_mod(datapath: Any, rule: FlowRule, *, delete: bool = False) -> Any:
         priority=rule.priority,
         out_port=ofp.OFPP_ANY,
         out_group=ofp.OFPG_ANY,
-        match=ryu_rules.write_match(rule.match),
+        match=ryu_match.write_match(rule.match),
         instructions=ryu_rules.write_instructions(rule),
     )
 

@@ -10,22 +10,20 @@ import controller.green  # noqa: F401 - first, it makes Ryu importable
 # isort: split
 
 from collections.abc import Callable, Sequence
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from typing import Any
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.flows import (
-    MASKED_FIELDS,
-    NO_VLAN,
+    ETH_TYPE_VLAN,
+    IN_PORT,
     Action,
     ArpReply,
     Bucket,
     FlowRule,
     Group,
     GroupKind,
-    Match,
     Meter,
     Output,
     PopVlan,
@@ -36,77 +34,13 @@ from controller.flows import (
     ToController,
     ToGroup,
 )
+from controller.frame import ARP_REPLY
+from controller.ryu_match import read_match
 
-_ETH_TYPE_VLAN = 0x8100
-_ACK = 0x10
 _FULL_METADATA = (1 << 64) - 1
-_ARP_REPLY = 2
 _TABLES = frozenset(Table)
-_PLAIN = frozenset(
-    (
-        *("in_port", "metadata", "eth_src", "eth_dst", "eth_type", "ip_proto", *MASKED_FIELDS),
-        *("arp_op", "arp_spa", "arp_tpa", "arp_sha"),
-    )
-)
 _SETTABLE = frozenset(("eth_src", "eth_dst", "ipv4_src", "ipv4_dst", "tcp_src", "tcp_dst"))
 _KINDS = {GroupKind.SELECT: ofp.OFPGT_SELECT, GroupKind.FAST_FAILOVER: ofp.OFPGT_FF}
-
-
-def write_match(match: Match) -> Any:
-    """A match as Ryu has it."""
-    fields: dict[str, Any] = {}
-    for name, value in match.set_fields().items():
-        if name.endswith("_mask"):
-            continue
-        if name in MASKED_FIELDS:
-            mask = getattr(match, f"{name}_mask")
-            fields[name] = value if mask is None else (value, mask)
-        elif name in ("ipv4_src", "ipv4_dst") and "/" in str(value):
-            network = IPv4Network(str(value))
-            fields[name] = (str(network.network_address), str(network.netmask))
-        elif name == "vlan":
-            fields["vlan_vid"] = ofp.OFPVID_NONE if value == NO_VLAN else ofp.OFPVID_PRESENT | int(value)
-        elif name == "tcp_ack":
-            fields["tcp_flags_nxm"] = (_ACK if value else 0, _ACK)
-        elif name == "icmp_type":
-            fields["icmpv4_type"] = value
-        else:
-            fields[name] = value
-    return parser.OFPMatch(**fields)
-
-
-def read_match(match: Any) -> Match | None:
-    """A match as ours, or None."""
-    fields: dict[str, Any] = {}
-    for name, value in match.items():
-        if name in ("ipv4_src", "ipv4_dst"):
-            fields[name] = _prefix(value)
-            if fields[name] is None:
-                return None
-        elif name in MASKED_FIELDS and isinstance(value, tuple):
-            fields[name], fields[f"{name}_mask"] = value
-        elif name == "tcp_flags_nxm" and value in ((0, _ACK), (_ACK, _ACK)):
-            fields["tcp_ack"] = bool(value[0])
-        elif isinstance(value, tuple):
-            return None
-        elif name == "vlan_vid" and (value == ofp.OFPVID_NONE or value & ofp.OFPVID_PRESENT):
-            fields["vlan"] = value & ~ofp.OFPVID_PRESENT
-        elif name == "icmpv4_type":
-            fields["icmp_type"] = value
-        elif name in _PLAIN:
-            fields[name] = value
-        else:
-            return None
-    return Match(**fields)
-
-
-def _prefix(value: Any) -> str | None:
-    if not isinstance(value, tuple):
-        return str(value)
-    try:
-        return str(IPv4Network((value[0], value[1])))
-    except (AddressValueError, NetmaskValueError, ValueError):  # bits that do not make a prefix
-        return None
 
 
 def write_actions(actions: Sequence[Action]) -> list[Any]:
@@ -116,7 +50,7 @@ def write_actions(actions: Sequence[Action]) -> list[Any]:
         if isinstance(action, SetField):
             written.append(parser.OFPActionSetField(**{action.name: action.value}))
         elif isinstance(action, PushVlan):
-            written.append(parser.OFPActionPushVlan(_ETH_TYPE_VLAN))
+            written.append(parser.OFPActionPushVlan(ETH_TYPE_VLAN))
             written.append(parser.OFPActionSetField(vlan_vid=ofp.OFPVID_PRESENT | action.vlan))
         elif isinstance(action, PopVlan):
             written.append(parser.OFPActionPopVlan())
@@ -141,7 +75,7 @@ def _arp_reply(action: ArpReply) -> list[Any]:
     return [
         _move("eth_src", "eth_dst", 48),
         parser.OFPActionSetField(eth_src=action.mac),
-        parser.OFPActionSetField(arp_op=_ARP_REPLY),
+        parser.OFPActionSetField(arp_op=ARP_REPLY),
         _move("arp_sha", "arp_tha", 48),
         _move("arp_spa", "arp_tpa", 32),
         parser.OFPActionSetField(arp_sha=action.mac),
@@ -190,7 +124,7 @@ def _read_push(actions: list[Any]) -> _Found:
     if len(actions) < 2 or not isinstance(actions[0], parser.OFPActionPushVlan):
         return None
     tag = actions[1]
-    if actions[0].ethertype != _ETH_TYPE_VLAN or not isinstance(tag, parser.OFPActionSetField) or tag.key != "vlan_vid":
+    if actions[0].ethertype != ETH_TYPE_VLAN or not isinstance(tag, parser.OFPActionSetField) or tag.key != "vlan_vid":
         return None
     return PushVlan(tag.value & ~ofp.OFPVID_PRESENT), 2
 
@@ -208,7 +142,8 @@ def _read_single(actions: list[Any]) -> _Found:
     if isinstance(action, parser.OFPActionOutput):
         if action.port == ofp.OFPP_CONTROLLER:
             return ToController(action.max_len), 1
-        return Output(action.port), 1
+        if action.port <= ofp.OFPP_MAX or action.port == IN_PORT:
+            return Output(action.port), 1
     return None
 
 
@@ -232,7 +167,7 @@ def write_instructions(rule: FlowRule) -> list[Any]:
 def read_rule(dpid: int, stats: Any) -> FlowRule | None:
     """An entry of a flow statistics reply as a rule of ours, or None if such a rule cannot say what it does."""
     match = read_match(stats.match)
-    if match is None or stats.table_id not in _TABLES or stats.idle_timeout or stats.hard_timeout:
+    if match is None or stats.table_id not in _TABLES or stats.idle_timeout or stats.hard_timeout or stats.flags:
         return None
     fields: dict[str, Any] = {}
     for instruction in stats.instructions:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from controller.core import State
-from controller.flows import FlowRule, Program, purpose_of
+from controller.flows import FlowRule, Group, Program, purpose_of
 from controller.pathtrace import DEFAULT_SOURCE_PORT, PROTOCOLS, Leg, Step, Tracer
 from controller.rest.backend import Backend
 from controller.rest.http import MOST_WAIT_MS, Problem, Request, Response, Router, json_response, parse_integer
@@ -134,12 +134,14 @@ class V1:
 
     def _installed(self) -> Tracer:
         rules: list[FlowRule] = []
+        groups: list[Group] = []
         for dpid, session in self._core.sessions.items():
             stats = self._backend.flows(dpid)
             if any(stat.rule is None for stat in stats):
                 raise Problem(409, f"{session.name} has entries that the path model cannot follow")
             rules += [stat.rule for stat in stats if stat.rule]
-        return Tracer(self._plan, Program(tuple(rules), self._plan.groups))
+            groups += session.program.groups
+        return Tracer(self._plan, Program(tuple(rules), tuple(groups)))
 
     def _leg(self, leg: Leg) -> dict[str, Any]:
         return {"outcome": leg.outcome.value, "reason": leg.reason, "hops": [self._hop(step) for step in leg.steps]}

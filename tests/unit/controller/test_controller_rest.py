@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.core import Core
 from controller.designs import Design, plan
-from controller.events import Connected, FlowsRead, Port
+from controller.events import Connected, Port, ProgramRead
 from controller.rest.api import Api
 from controller.rest.backend import NotConnected, Silent
 from controller.rest.http import MAX_TARGET_BYTES, Response
@@ -37,7 +37,7 @@ class FakeBackend:
                 Port(number, name, "02:bb:00:00:00:01", True) for number, name in session.expected_ports.items()
             )
             self.core.handle(Connected(dpid, ports), 0)
-            self.core.handle(FlowsRead(dpid, session.wanted), 0)
+            self.core.handle(ProgramRead(dpid, session.program), 0)
 
     def flows(self, dpid: int) -> list[FlowStat]:
         self._answering(dpid)
@@ -198,7 +198,7 @@ def test_paths_name_every_node_on_the_way(backend: FakeBackend) -> None:
     assert visited == [("g0", "sends"), (PLAN.via["g0"][0], "forwards"), ("st0", "receives")]
     first = leg["hops"][1]
     assert (first["in_interface"], first["in_port"]) == (f"{first['node']}-eth{first['in_port']}", first["in_port"])
-    assert "priority=300" in first["rules"][0]
+    assert "table=steer priority=300" in first["rules"][1]
     assert path["back"][0]["hops"][0]["node"] == "st0"
 
 
