@@ -129,11 +129,11 @@ class Backend(Protocol):
     def ports(self, dpid: int) -> list[PortStat]:
         """The counters of all ports of a switch, fresh."""
 
-    def groups(self, dpid: int) -> list[Group | None]:
-        """All groups of a switch, fresh; None for one that no group of ours can express."""
-
-    def group_counters(self, dpid: int) -> list[GroupStat]:
+    def groups(self, dpid: int) -> list[GroupStat]:
         """The counters of all groups of a switch, fresh."""
+
+    def group_contents(self, dpid: int) -> list[Group]:
+        """The groups of a switch, fresh, as far as groups of ours can express them."""
 
     def connected(self) -> list[int]:
         """Datapath ids of the connected switches of the fabric."""
