@@ -46,7 +46,7 @@ def write_match(match: Match) -> Any:
         elif name == "vlan":
             fields["vlan_vid"] = ofp.OFPVID_NONE if value == NO_VLAN else ofp.OFPVID_PRESENT | int(value)
         elif name == "tcp_ack":
-            fields["tcp_flags_nxm"] = (_ACK if value else 0, _ACK)
+            fields["tcp_flags"] = (_ACK if value else 0, _ACK)
         elif name == "icmp_type":
             fields["icmpv4_type"] = value
         else:
@@ -74,7 +74,7 @@ def read_match(match: Any) -> Match | None:
                 return None
         elif name in MASKED_FIELDS and isinstance(value, tuple):
             fields[name], fields[f"{name}_mask"] = value
-        elif name == "tcp_flags_nxm" and value in ((0, _ACK), (_ACK, _ACK)):
+        elif name in ("tcp_flags", "tcp_flags_nxm") and value in ((0, _ACK), (_ACK, _ACK)):
             fields["tcp_ack"] = bool(value[0])
         elif isinstance(value, tuple):
             return None

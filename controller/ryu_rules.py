@@ -68,7 +68,8 @@ def write_actions(actions: Sequence[Action]) -> list[Any]:
 
 
 def _move(source: str, target: str, bits: int) -> Any:
-    return parser.NXActionRegMove(src_field=source, dst_field=target, n_bits=bits)
+    # Ryu knows these fields by two numbers each; Open vSwitch gives back the older ones in this action.
+    return parser.NXActionRegMove(src_field=f"{source}_nxm", dst_field=f"{target}_nxm", n_bits=bits)
 
 
 def _arp_reply(action: ArpReply) -> list[Any]:
