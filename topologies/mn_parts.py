@@ -52,7 +52,7 @@ def _topology(name: str) -> Callable[..., FabricTopo]:
     def make(*positional: object, **named: object) -> FabricTopo:
         with one_line():
             fabric = fabric_from_words(name, positional, named)
-        _Wishes.shaping = asks_for_shaping(positional, named)
+        _Wishes.shaping = asks_for_shaping(name, positional, named)
         return FabricTopo(fabric)
 
     make.__name__ = name

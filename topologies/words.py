@@ -18,9 +18,15 @@ _UNITS: dict[str, Callable[[str], int]] = {
 }
 
 LINE_WORDS = frozenset(
-    {"rate", "edge_rate", "delay", "zone_delay", "queue_packets", "queue_bdp", "bdp_rtt", "loss", "aqm"}
-)
+    {
+        "rate", "edge_rate", "uplink_rate", "delay", "zone_delay", "uplink_delay",
+        "queue_packets", "queue_bdp", "bdp_rtt", "loss", "aqm",
+    }
+)  # fmt: skip
 """Parameters, without their unit, that only a shaped link can have."""
+
+WORD_PARAMETERS = frozenset({"fanouts", "oversubscription", "shape"})
+"""Parameters that are text even if it looks like a number."""
 
 
 def fabric_from_words(name: str, positional: Sequence[object], named: Mapping[str, object]) -> Fabric:
@@ -42,15 +48,18 @@ def fabric_from_words(name: str, positional: Sequence[object], named: Mapping[st
     given = [*zip(parameters, positional, strict=False), *named.items()]
     for word, text in given:
         key, value = _resolve(name, word, text, parameters)
+        if key in WORD_PARAMETERS:
+            value = str(value)  # Mininet makes a number of a word that is one
         if key in values:
             raise TopologyError("is given twice", key=word)
         values[key] = value
     return function(**values)
 
 
-def asks_for_shaping(positional: Sequence[object], named: Mapping[str, object]) -> bool:
-    """Whether the words ask for something that only a shaped link can have."""
-    return any(_bare(word) in LINE_WORDS for word in named) or len(positional) > 1
+def asks_for_shaping(name: str, positional: Sequence[object], named: Mapping[str, object]) -> bool:
+    """Whether the words for a topology ask for something that only a shaped link can have."""
+    by_position = list(inspect.signature(FABRICS[name]).parameters)[: len(positional)]
+    return any(_bare(word) in LINE_WORDS for word in (*by_position, *named))
 
 
 def _bare(word: str) -> str:

@@ -21,6 +21,8 @@ _KEYS = {
     "loss_ppm": "loss",
     "edge_rate_bps": "edge_rate",
     "zone_delay_ns": "zone_delay",
+    "uplink_rate_bps": "uplink_rate",
+    "uplink_delay_ns": "uplink_delay",
     "bdp_rtt_ns": "bdp_rtt",
     "ecn_threshold_packets": "ecn_threshold",
 }

@@ -117,6 +117,33 @@ Packets = Annotated[
 ]
 
 
+def _pattern(pattern: str, wanted: str) -> PlainValidator:
+    compiled = re.compile(pattern)
+
+    def validate(value: Any) -> str:
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str) or not compiled.fullmatch(text):
+            raise refuse(f"{shorten(value)} is {wanted}")
+        return text
+
+    return PlainValidator(validate)
+
+
+_SIZES = r"\d{1,6}(x\d{1,6}){0,5}"
+_RATIOS = r"\d{1,6}(\.\d{1,6}|/[1-9]\d{0,5})?(x\d{1,6}(\.\d{1,6}|/[1-9]\d{0,5})?){0,5}"
+
+Sizes = Annotated[
+    str,
+    _pattern(_SIZES, "not sizes: write them like 8x8x4"),
+    _schema("Sizes, joined by x.", "8x8x4", "16x16", pattern=f"^{_SIZES}$"),
+]
+Ratios = Annotated[
+    str,
+    _pattern(_RATIOS, "no list of ratios: write it like 1x4"),
+    _schema("Ratios, joined by x.", "1x4", "2", "1x32/7", pattern=f"^{_RATIOS}$"),
+]
+
+
 def _ratio(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise refuse(f"{shorten(value)} is not a number, write it like 0.6")

@@ -10,7 +10,19 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from emulator.scenario.fields import Count, Flag, Packets, Queue, Rate, Share, Size, Time
+from emulator.scenario.fields import (
+    Count,
+    Flag,
+    Index,
+    Packets,
+    Queue,
+    Rate,
+    Ratios,
+    Share,
+    Size,
+    Sizes,
+    Time,
+)
 
 
 def _optional(alias: str, description: str) -> Any:
@@ -85,6 +97,95 @@ class Single(LinkParameters):
     hosts: Count = _optional("hosts", "Hosts on the switch.")
 
 
-Topology = Annotated[Union[Chain, Dumbbell, Icgw, Single], Field(discriminator="kind")]  # noqa: UP007 - 3.10
+_SWITCHING = (
+    "Whether switches are namespaces that route, or bridges of Open vSwitch with a controller: for up to a few hundred "
+    "cards."
+)
+_SPREADING = "How routed switches use equal paths: by a hash of each flow, or each for destinations of its own."
+Switching = Literal["routed", "openflow"]
+Spreading = Literal["ecmp", "static"]
 
-TOPOLOGIES: dict[str, type[LinkParameters]] = {"chain": Chain, "dumbbell": Dumbbell, "icgw": Icgw, "single": Single}
+
+class Torus3d(LinkParameters):
+    """Cards wired to each other in a torus, straight or twisted; every card forwards for the others."""
+
+    kind: Literal["torus3d"]
+    x: Count = _optional("x", "Cards in the first dimension.")
+    y: Count = _optional("y", "Cards in the second dimension.")
+    z: Count = _optional("z", "Cards in the third dimension.")
+    twist: Index = _optional("twist", "How far links that close a short dimension are shifted along each long one.")
+    routing: Literal["dimension-order", "adaptive"] = _optional(
+        "routing", "One dimension after the other, or any of the shortest ways, chosen by a flow's hash."
+    )
+
+
+class Tree(LinkParameters):
+    """Cards below levels of switches that are joined by trunks of equal links."""
+
+    kind: Literal["tree"]
+    fanouts: Sizes = _optional("fanouts", "Switches, and finally cards, below each switch, from the root down.")
+    oversubscription: Ratios = _optional(
+        "oversubscription", "Links down over links up, for each level of switches below the root, from the cards up."
+    )
+    switching: Switching = _optional("switching", _SWITCHING)
+    routing: Spreading = _optional("routing", _SPREADING)
+
+
+class FatTree(LinkParameters):
+    """The fat tree of equal switches: k cubed over 4 cards."""
+
+    kind: Literal["fat_tree"]
+    k: Count = _optional("k", "Ports of a switch, even.")
+    switching: Switching = _optional("switching", _SWITCHING)
+    routing: Spreading = _optional("routing", _SPREADING)
+
+
+class DualPlane(LinkParameters):
+    """Two independent planes of leaf and spine switches; each card has a port in both, cards of a rail share leaves."""
+
+    kind: Literal["dual_plane"]
+    nodes: Count = _optional("nodes", "Nodes, each with one card on every rail.")
+    rails: Count = _optional("rails", "Rails; each has a leaf in each plane.")
+    spines: Count = _optional("spines", "Spines of each plane; as many as nodes unless given.")
+    routing: Spreading = _optional("routing", _SPREADING)
+
+
+class Dragonfly(LinkParameters):
+    """Groups of routers, wired to each other within the group and across all groups."""
+
+    kind: Literal["dragonfly"]
+    a: Count = _optional("a", "Routers in a group.")
+    p: Count = _optional("p", "Cards on a router.")
+    h: Count = _optional("h", "Links of a router to other groups.")
+    switching: Switching = _optional("switching", _SWITCHING)
+
+
+class Cascade(LinkParameters):
+    """Supernodes, each a torus or a tree, joined by a layer of another network such as InfiniBand."""
+
+    kind: Literal["cascade"]
+    supernodes: Count = _optional("supernodes", "How many.")
+    inside: Literal["torus", "tree"] = _optional("inside", "What each is.")
+    shape: Sizes = _optional("shape", "Sizes of the torus, or fan-outs of the tree from the root down.")
+    uplinks: Count = _optional("uplinks", "Links of each supernode to the layer; one for each line unless given.")
+    uplink_rate_bps: Rate = _optional("uplink_rate", "Line rate of these, up to 1.6 Tbit/s.")
+    uplink_delay_ns: Time = _optional("uplink_delay", "Their propagation delay, one way.")
+
+
+Topology = Annotated[
+    Union[Cascade, Chain, Dragonfly, DualPlane, Dumbbell, FatTree, Icgw, Single, Torus3d, Tree],  # noqa: UP007 - 3.10
+    Field(discriminator="kind"),
+]
+
+TOPOLOGIES: dict[str, type[LinkParameters]] = {
+    "cascade": Cascade,
+    "chain": Chain,
+    "dragonfly": Dragonfly,
+    "dual_plane": DualPlane,
+    "dumbbell": Dumbbell,
+    "fat_tree": FatTree,
+    "icgw": Icgw,
+    "single": Single,
+    "torus3d": Torus3d,
+    "tree": Tree,
+}

@@ -187,20 +187,22 @@ def test_wrong_words_get_one_clear_line(positional: list[object], named: dict[st
 
 
 @pytest.mark.parametrize(
-    ("positional", "named", "asks"),
+    ("name", "positional", "named", "asks"),
     [
-        ([], {}, False),
-        ([3], {}, False),
-        ([], {"gpus": 4, "mtu": "1500B"}, False),
-        ([], {"delay": "5us"}, True),
-        ([], {"rate_bps": 1}, True),
-        ([], {"zone_delay_ns": 1}, True),
-        ([3, 10**9], {}, True),
+        ("chain", [], {}, False),
+        ("chain", [3], {}, False),
+        ("icgw", [], {"gpus": 4, "mtu": "1500B"}, False),
+        ("icgw", [], {"delay": "5us"}, True),
+        ("chain", [], {"rate_bps": 1}, True),
+        ("icgw", [], {"zone_delay_ns": 1}, True),
+        ("cascade", [], {"uplink_rate": "400Gbit/s"}, True),
+        ("chain", [3, 10**9], {}, True),
+        ("torus3d", [4, 4, 4], {"twist": 0}, False),
     ],
 )
-def test_what_asks_for_shaping(positional: list[object], named: dict[str, object], asks: bool) -> None:
+def test_what_asks_for_shaping(name: str, positional: list[object], named: dict[str, object], asks: bool) -> None:
     """Sizes and the MTU can be had on any kernel; rates, delays, loss and queues need netem."""
-    assert asks_for_shaping(positional, named) is asks
+    assert asks_for_shaping(name, positional, named) is asks
 
 
 def test_parameters_are_documented() -> None:
