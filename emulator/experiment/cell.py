@@ -19,18 +19,22 @@ from emulator.errors import EmulatorError, EngineError, InternalError
 from emulator.experiment import control
 from emulator.experiment.crossing import FABRIC_WORKLOAD, ComputeCrossings
 from emulator.experiment.dataplane import DataPlane, data_plane
+from emulator.experiment.faults import FaultDriver
 from emulator.experiment.observe import observing
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import CELL_FILE, FABRIC_FILE, WARNINGS_FILE
+from emulator.experiment.together import run_together
 from emulator.experiment.warn import WarningCollector
 from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
 from emulator.model.profile import profile
+from emulator.model.workload import grouped
 from emulator.network import Network, build
 from emulator.results import Counters, Kind, PortCounters, Record, counters_to_json, write_part, write_side_file
+from emulator.results.events import EVENTS_FILE, Happenings
 from emulator.scenario import Cell, cell_from_json
 from emulator.units import NS_PER_S
-from emulator.workloads import Context, run
+from emulator.workloads import Context
 
 READY_NS = 60 * NS_PER_S
 """Emulated time until all switches must be connected and programmed."""
@@ -83,15 +87,23 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
             )
         )
         records: list[Record] = []
+        happenings = Happenings()
         with observing(cell, fabric, network, folder):
-            for index, workload in enumerate(cell.workloads):
-                progress.report(f"running {workload.name}", index, len(cell.workloads))
-                with crossings.during(workload):
-                    records += run(workload, context)
+            done = 0
+            for group in grouped(cell.workloads):
+                progress.report(f"running {' and '.join(one.name for one in group)}", done, len(cell.workloads))
+                names = [workload.name for workload in group]
+                driver = FaultDriver(network, [fault for fault in cell.faults if fault.during in names])
+                with crossings.during(group), driver:
+                    found, spans = run_together(group, context, driver)
+                records += found
+                happenings.add(spans, driver.happened())
+                done += len(group)
                 plane.check()
         progress.report("reading counters", len(cell.workloads), len(cell.workloads))
         records += crossings.records()
         _keep_data_plane_figures(plane, folder)
+        write_side_file(folder, EVENTS_FILE, happenings.as_json())
         ports = _port_counters(fabric, network)
         records.append(_drops(cell, ports))
         return records, Counters(ports, crossings.crossed_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from controller.client import ControllerClient
@@ -31,9 +31,9 @@ class ComputeCrossings:
         self._stored_bytes = 0
 
     @contextmanager
-    def during(self, workload: Workload) -> Iterator[None]:
-        """Count while a workload runs, if it is one of storage."""
-        if self._client is None or not isinstance(workload, (NvmeIo, Checkpoint)):
+    def during(self, group: Sequence[Workload]) -> Iterator[None]:
+        """Count while workloads run that start together, if one of them is of storage."""
+        if self._client is None or not any(isinstance(workload, (NvmeIo, Checkpoint)) for workload in group):
             yield
             return
         before = self._client.counters()["roles"]

@@ -18,6 +18,9 @@ _SO_SNDBUFFORCE = 32
 _MAX_BATCH = 1024
 """Linux's UIO_MAXIOV: most messages in one call."""
 
+_NO_WAY = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
+"""The host's own interface is down, or the route with it."""
+
 _MESSAGE = np.dtype(
     [
         ("name", "=u8"),
@@ -52,9 +55,17 @@ class TimedSender:
         payload_bytes: UDP payload of each packet; below `SEQUENCE_BYTES` the number is cut short.
         buffer_bytes: Kernel memory that waiting packets may take.
         source_port: Own port, so that hashes over the header fields are the same on every run.
+        first_number: Number of the first packet.
     """
 
-    def __init__(self, target: tuple[str, int], payload_bytes: int, buffer_bytes: int, source_port: int) -> None:
+    def __init__(
+        self,
+        target: tuple[str, int],
+        payload_bytes: int,
+        buffer_bytes: int,
+        source_port: int,
+        first_number: int = 0,
+    ) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer_bytes)
@@ -82,7 +93,7 @@ class TimedSender:
         self._messages["vector_count"] = 2
         self._messages["control"] = self._controls.ctypes.data + _CONTROL.itemsize * index
         self._messages["control_length"] = _CONTROL.itemsize
-        self._next_number = 0
+        self._next_number = first_number
 
     def send(self, departures_ns: npt.NDArray[np.int64]) -> None:
         """Hand over one packet for each departure time (CLOCK_MONOTONIC); blocks while the buffer is full.
@@ -107,7 +118,9 @@ class TimedSender:
                 error = ctypes.get_errno()
                 if error == errno.EINTR:
                     continue
-                raise OSError(error, os.strerror(error))
+                if error not in _NO_WAY:
+                    raise OSError(error, os.strerror(error))
+                sent = 1  # lost, as a packet is that meets a broken link further on
             done += sent
 
     def close(self) -> None:

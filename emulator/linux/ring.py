@@ -168,7 +168,18 @@ class PacketRing:
 
     def wait(self, timeout_ms: int) -> bool:
         """Block until a batch may be ready or the time is over; whether one may be."""
-        return bool(self._poll.poll(timeout_ms))
+        events = self._poll.poll(timeout_ms)
+        if any(event & select.POLLERR for _descriptor, event in events):
+            self.acknowledge()
+        return bool(events)
+
+    def fileno(self) -> int:
+        """The descriptor, for `select.poll`; what is readable may be a batch, what has an error is `acknowledge`d."""
+        return self._socket.fileno()
+
+    def acknowledge(self) -> None:
+        """Take note that the interface went down: it is received from again when it comes up."""
+        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def dropped(self) -> int:
         """Packets that found the ring full since the last call."""

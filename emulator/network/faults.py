@@ -112,6 +112,13 @@ class Faults:
             self._stopped.remove(name)
             self._settle()
 
+    def mend(self) -> None:
+        """Start every stopped switch and restore every link."""
+        for name in sorted(self._stopped):
+            self.start_switch(name)
+        for link in [*self._cut, *self._silent]:
+            self.restore(link)
+
     @property
     def _switches(self) -> OpenVSwitch:
         if self._made.switches is None:

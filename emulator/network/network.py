@@ -193,6 +193,10 @@ class Network:
         """
         self._faults.start_switch(name)
 
+    def mend(self) -> None:
+        """Start every stopped switch and restore every link that was cut or silenced; nothing if all is well."""
+        self._faults.mend()
+
     def queue_reader(self, names: Sequence[str] | None = None) -> QueueReader:
         """A reader of the queues of some interfaces, to be closed by the caller.
 

@@ -13,7 +13,7 @@ from typing import Any
 from emulator.errors import InternalError
 from emulator.model.workload import Workload
 from emulator.results.records import Record
-from emulator.workloads import checkpoint, nvme, ping, poisson, small_packets, tcp
+from emulator.workloads import checkpoint, nvme, ping, poisson, probe, small_packets, tcp
 from emulator.workloads.context import Context
 
 __all__ = ["Context", "run"]
@@ -23,6 +23,7 @@ _RUNNERS: dict[str, Callable[[Any, Context], list[Record]]] = {
     "tcp": tcp.run,
     "poisson": poisson.run,
     "small_packets": small_packets.run,
+    "probe": probe.run,
     "nvme": nvme.run,
     "checkpoint": checkpoint.run,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from types import TracebackType
 
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
+from emulator.linux.timer import Timer
 from emulator.model.distribution import Distribution
 from emulator.model.fabric import LinkSpec
+from emulator.model.fault import Happened
 from emulator.model.profile import Profile, StationModel
 from emulator.model.workload import Workload
 from emulator.results.records import Kind, Record
@@ -24,6 +27,28 @@ DISTRIBUTION_POINTS = 2000
 """Most distinct values in a distribution file."""
 
 _FIRST_PORT = 41_001
+
+
+def _at_once(_workload: str, lead_ns: int) -> int:
+    return time.monotonic_ns() + lead_ns
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """What happens around a workload while it runs.
+
+    Attributes:
+        names: Workloads that start together, itself included.
+        begin: Is told that a workload is ready and how long before its start it must know of it, in ns; waits for the
+            others and returns the common start, CLOCK_MONOTONIC.
+        happened: The faults so far, in order.
+        faults: How many there will be.
+    """
+
+    names: tuple[str, ...] = ()
+    begin: Callable[[str, int], int] = _at_once
+    happened: Callable[[], Sequence[Happened]] = tuple
+    faults: int = 0
 
 
 def _no_stations(_source: str, _target: str) -> Sequence[StationModel]:
@@ -45,6 +70,7 @@ class Context:
         seed: The scenario's seed.
         work_dir: Existing folder for side files (distributions).
         progress: Is told stage, done and total.
+        occasion: What happens around the workloads that run now.
         stations: The gateway and forwarding stations that packets from one host to another cross; predictions need
             them.
     """
@@ -58,6 +84,7 @@ class Context:
     work_dir: Path
     progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     stations: Callable[[str, str], Sequence[StationModel]] = _no_stations
+    occasion: Occasion = field(default_factory=Occasion)
     _undo: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _ports: Iterator[int] = field(default_factory=lambda: count(_FIRST_PORT), init=False, repr=False)
 
@@ -71,6 +98,29 @@ class Context:
             return self.hosts[name]
         except KeyError:
             raise WorkloadError(f"workload {workload}: there is no host {name!r}") from None
+
+    def start(self, workload: str, lead_ns: int = 0) -> int:
+        """Tell that a workload is ready, and return the moment at which it starts (CLOCK_MONOTONIC, ns).
+
+        Every workload calls this or `await_start` exactly once: faults are counted from there, and workloads that run
+        together start there.
+
+        Args:
+            workload: Its name.
+            lead_ns: How long before its start it must know when that is.
+
+        Raises:
+            WorkloadError: Another one, with which it was to start, failed.
+        """
+        return self.occasion.begin(workload, lead_ns)
+
+    def await_start(self, workload: str) -> int:
+        """As `start`, but return only when it has come."""
+        start_ns = self.start(workload)
+        if start_ns > time.monotonic_ns():
+            with Timer() as timer:
+                timer.wait_until(start_ns)
+        return start_ns
 
     def fresh_port(self) -> int:
         """A client port that no flow of this cell has used: a used one stays blocked for a minute (TIME_WAIT)."""

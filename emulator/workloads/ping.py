@@ -157,6 +157,7 @@ def run(workload: Ping, context: Context) -> list[Record]:
     try:
         agent = EchoAgent(source, target.ip, workload.payload_bytes)
         try:
+            context.await_start(workload.name)
             rtts_ns = agent.run(workload.count, workload.interval_ns)
         finally:
             agent.close()

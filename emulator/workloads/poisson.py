@@ -29,7 +29,7 @@ from emulator.model.workload import Poisson
 from emulator.results.records import Record
 from emulator.rng import derive
 from emulator.workloads.context import Context, Findings
-from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, timed_flow
+from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, START_LEAD_NS, timed_flow
 
 _BATCHES = 32
 _FEWEST_PACKETS = 1000
@@ -86,7 +86,7 @@ def run(workload: Poisson, context: Context) -> list[Record]:
     context.progress(f"{workload.name}: {workload.packets} packets at load {workload.load:g}", 0, 1)
     with timed_flow(source, target, payload_bytes, workload.name) as flow:
         lone_ns = flow.lone_transit_ns()
-        arrived = flow.send(offsets_ns)
+        arrived = flow.send(offsets_ns, context.start(workload.name, START_LEAD_NS))
     if not len(arrived.numbers):
         raise WorkloadError(f"workload {workload.name}: none of {workload.packets} packets arrived at {target.name}")
     waits_ns = arrived.transit_ns - lone_ns

@@ -10,7 +10,7 @@ from emulator.model.workload import SmallPackets
 from emulator.results.records import Record
 from emulator.units import NS_PER_S
 from emulator.workloads.context import Context, Findings
-from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, timed_flow
+from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, START_LEAD_NS, timed_flow
 
 _SOURCE = "UDP messages with departure times, counted at the receiving interface"
 
@@ -46,7 +46,7 @@ def run(workload: SmallPackets, context: Context) -> list[Record]:
     context.progress(f"{workload.name}: {count} messages of {workload.message_bytes} bytes", 0, 1)
     with timed_flow(source, target, workload.message_bytes, workload.name) as flow:
         flow.lone_transit_ns()
-        arrived = flow.send(offsets_ns)
+        arrived = flow.send(offsets_ns, context.start(workload.name, START_LEAD_NS))
     if len(arrived.times_ns) < 2:
         raise WorkloadError(
             f"workload {workload.name}: {len(arrived.times_ns)} of {count} messages arrived at {target.name}"

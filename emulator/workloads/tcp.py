@@ -63,9 +63,10 @@ def _set_up(workload: TcpBulk, context: Context, undo: ExitStack) -> list[Flow]:
     return flows
 
 
-def _send(workload: TcpBulk, flows: Sequence[Flow], observer: Observer, sample_ns: int, timer: Timer) -> None:
+def _send(
+    workload: TcpBulk, flows: Sequence[Flow], observer: Observer, start_ns: int, sample_ns: int, timer: Timer
+) -> None:
     """Release the clients one after the other and sample until they are done or their time is over."""
-    start_ns = time.monotonic_ns()
     all_started_ns = start_ns + (len(flows) - 1) * workload.stagger_ns
     waiting = list(flows)
     tick = 0
@@ -104,7 +105,7 @@ def _drive(workload: TcpBulk, context: Context, sample_ns: int) -> list[Flow]:
         for flow in flows:
             flow.client = undo.enter_context(Program(flow.source, _client_argv(workload, flow), workload.name))
         observer.hold_when_connected(timer)
-        _send(workload, flows, observer, sample_ns, timer)
+        _send(workload, flows, observer, context.await_start(workload.name), sample_ns, timer)
         _finish(workload, flows)
     return flows
 

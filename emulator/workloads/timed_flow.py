@@ -38,6 +38,9 @@ _BUFFER_BYTES = 1 << 30
 _BATCH = 4096
 _LEAD_NS = 2_000_000
 """How long before its departure a batch is handed to the kernel."""
+START_LEAD_NS = 2 * _LEAD_NS
+"""How long before the first departure its time must be known."""
+
 _PROBES = 16
 _PROBE_GAP_NS = 2_000_000
 _FIRST_WAIT_NS = 500_000_000
@@ -173,13 +176,17 @@ class TimedFlow:
             raise WorkloadError(f"{self._label}: no packet arrived")
         return int(np.median(probes.transit_ns)) if self._numbered else 0
 
-    def send(self, offsets_ns: npt.NDArray[np.int64]) -> Arrivals:
-        """Send one packet at each offset from a moment shortly after now.
+    def send(self, offsets_ns: npt.NDArray[np.int64], start_ns: int) -> Arrivals:
+        """Send one packet at each offset from a moment.
+
+        Args:
+            offsets_ns: When each leaves, counted from the start.
+            start_ns: The start, CLOCK_MONOTONIC; at least `START_LEAD_NS` from now.
 
         Raises:
             WorkloadError: The receiver could not keep up.
         """
-        return self._exchange(time.monotonic_ns() + 2 * _LEAD_NS + offsets_ns)
+        return self._exchange(start_ns + offsets_ns)
 
 
 @contextmanager

@@ -1,0 +1,208 @@
+"""Many numbered UDP flows between hosts at once, each packet leaving at a time that is set beforehand.
+
+One sender a flow, one place that holds packets a sending host (`emulator.workloads.pacer`), one packet ring a
+receiving host. The upper bits of a packet's number say which flow it is of.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engine.host import HostHandle
+from emulator.errors import WorkloadError
+from emulator.linux import packet_filter
+from emulator.linux.batch_send import SEQUENCE_BYTES, TimedSender
+from emulator.linux.ring import PacketRing
+from emulator.linux.timer import Timer, realtime_offset_ns, reset_timer_slack
+from emulator.workloads.pacer import paced
+from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, route_interface
+
+START_LEAD_NS = 4_000_000
+"""How long before the first departure its time must be known."""
+
+_LEAD_NS = 2_000_000
+_WINDOW_NS = 5_000_000
+"""Packets are handed to the kernel for this long at a time, so that not all of them wait there at once."""
+
+_PORT = 862
+"""Where STAMP's test packets go (RFC 8762)."""
+_SOURCE_PORT = 40_862
+_FLOW_SHIFT = 40
+_BUFFER_BYTES = 1 << 30
+_RING_BLOCK_BYTES = 1 << 18
+_LOOK_MS = 20
+_QUIET_NS = 100_000_000
+_QUIET_LOOKS = 50
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What arrived of one flow: numbers, the first one of the exchange being 0, and times (CLOCK_MONOTONIC)."""
+
+    numbers: Times
+    times_ns: Times
+
+
+class _Collector:
+    """Empties the rings of all receivers in a thread of its own."""
+
+    def __init__(self, rings: Sequence[PacketRing]) -> None:
+        self._rings = {ring.fileno(): ring for ring in rings}
+        self._poll = select.poll()
+        for descriptor in self._rings:
+            self._poll.register(descriptor, select.POLLIN)
+        self._numbers: list[Times] = []
+        self._times: list[Times] = []
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._collect, name="probes")
+        self._thread.start()
+        self.count = 0
+
+    def _collect(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for descriptor, event in self._poll.poll(_LOOK_MS):
+                    ring = self._rings[descriptor]
+                    if event & select.POLLERR:
+                        ring.acknowledge()
+                    self._take(ring)
+        except Exception as error:  # noqa: BLE001 - handed to the thread that waits for the result
+            self._error = error
+
+    def _take(self, ring: PacketRing) -> None:
+        for batch in ring.ready():
+            raw = batch.field(FRAME_HEADERS_BYTES, SEQUENCE_BYTES)
+            self._numbers.append(raw.view(">u8")[:, 0].astype(np.int64))
+            self._times.append(batch.times_ns)
+            self.count += len(batch)
+
+    def finish(self) -> tuple[Times, Times]:
+        """End, and return all numbers and times (CLOCK_REALTIME), each ring's in order."""
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        empty = np.empty(0, dtype=np.int64)
+        return np.concatenate([empty, *self._numbers]), np.concatenate([empty, *self._times])
+
+
+class ProbeFlows:
+    """Flows that are set up; see `probe_flows`."""
+
+    def __init__(self, senders: Sequence[TimedSender], rings: Sequence[PacketRing], what: str) -> None:
+        self._senders, self._rings, self._what = senders, rings, what
+        self._sent = [0] * len(senders)
+
+    def exchange(self, departures_ns: Sequence[Times]) -> list[Arrived]:
+        """Send every flow's packets at their times, wait until nothing more comes, and return what came of each.
+
+        Args:
+            departures_ns: For each flow, ascending, CLOCK_MONOTONIC; the first at least `START_LEAD_NS` from now.
+
+        Raises:
+            WorkloadError: A receiver could not keep up.
+        """
+        first = list(self._sent)
+        collector = _Collector(self._rings)
+        try:
+            with Timer() as timer:
+                self._send(departures_ns, timer)
+                timer.wait_until(max(int(one[-1]) for one in departures_ns) + _QUIET_NS // 2)
+                expected, seen = sum(map(len, departures_ns)), -1
+                for _ in range(_QUIET_LOOKS):
+                    if collector.count == seen or collector.count >= expected:
+                        break
+                    seen = collector.count
+                    timer.wait(_QUIET_NS)
+        except OSError as error:
+            raise WorkloadError(f"workload {self._what}: cannot send: {error.strerror or error}") from error
+        finally:
+            numbers, times = collector.finish()
+        if missed := sum(ring.dropped() for ring in self._rings):
+            raise WorkloadError(f"workload {self._what}: the receivers' rings were full and missed {missed} packets")
+        times -= realtime_offset_ns()
+        flows, own = numbers >> _FLOW_SHIFT, numbers & ((1 << _FLOW_SHIFT) - 1)
+        result = []
+        for flow, begin in enumerate(first):
+            # What arrives late from an earlier exchange is not of this one.
+            mine = (flows == flow) & (own >= begin)
+            order = np.argsort(times[mine], kind="stable")
+            result.append(Arrived((own[mine] - begin)[order], times[mine][order]))
+        return result
+
+    def _send(self, departures_ns: Sequence[Times], timer: Timer) -> None:
+        last_ns = max(int(one[-1]) for one in departures_ns)
+        window_ns = min(int(one[0]) for one in departures_ns)
+        while window_ns <= last_ns:
+            timer.wait_until(window_ns - _LEAD_NS)
+            for flow, (sender, times) in enumerate(zip(self._senders, departures_ns, strict=True)):
+                begin, end = np.searchsorted(times, [window_ns, window_ns + _WINDOW_NS])
+                sender.send(times[begin:end])
+                self._sent[flow] += int(end - begin)
+            window_ns += _WINDOW_NS
+
+
+def _interface(host: HostHandle, other: HostHandle, what: str) -> str:
+    """The interface through which two hosts meet; asked for only where there is a choice."""
+    return host.interfaces[0] if len(host.interfaces) == 1 else route_interface(host, other.ip, what)
+
+
+@contextmanager
+def probe_flows(pairs: Sequence[tuple[HostHandle, HostHandle]], payload_bytes: int, what: str) -> Iterator[ProbeFlows]:
+    """Set up flows between pairs of hosts; everything is removed on the way out.
+
+    Args:
+        pairs: Sender and receiver of each flow.
+        payload_bytes: UDP payload of each packet, at least `SEQUENCE_BYTES`.
+        what: Workload on whose behalf, for messages.
+
+    Raises:
+        WorkloadError: The kernel lacks a part, or there is no route.
+    """
+    reset_timer_slack()
+    with ExitStack() as undo:
+        sending = {source.name: (source, target) for source, target in pairs}
+        for source, target in sending.values():
+            undo.enter_context(paced(source, _interface(source, target, what), _PORT, what))
+        place = ""
+        try:
+            rings = []
+            receiving = {target.name: (target, source) for source, target in pairs}
+            for target, source in receiving.values():
+                place = target.name
+                into = _interface(target, source, what)
+                with target.namespace():
+                    # Something has to own the port, or the target would answer each packet with an ICMP error.
+                    sink = undo.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                    packet_filter.attach(sink, packet_filter.keep_all(0))
+                    sink.bind((target.ip, _PORT))
+                    keep = packet_filter.keep_udp_port(_PORT, FRAME_HEADERS_BYTES + SEQUENCE_BYTES)
+                    rings.append(undo.enter_context(PacketRing(into, keep, block_bytes=_RING_BLOCK_BYTES)))
+            senders = []
+            # Flows from one host differ in their port as well, as different applications' do.
+            ports: Counter[str] = Counter()
+            for flow, (source, target) in enumerate(pairs):
+                place = source.name
+                port = _SOURCE_PORT + ports[place]
+                ports[place] += 1
+                with source.namespace():
+                    sender = TimedSender(
+                        (target.ip, _PORT), payload_bytes, _BUFFER_BYTES, port, first_number=flow << _FLOW_SHIFT
+                    )
+                undo.callback(sender.close)
+                senders.append(sender)
+        except OSError as error:
+            raise WorkloadError(f"workload {what}: {place}: {error.strerror or error}") from error
+        yield ProbeFlows(senders, rings, what)
