@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, permutations
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.changes import Change
 from controller.core import reconcile
 from controller.designs import Design, Plan, plan
-from controller.flows import FlowRule
+from controller.flows import ETH_TYPE_ARP, ETH_TYPE_LLDP, FlowRule, Purpose, purpose_of
 from controller.flowtable import Switch, overlap
-from controller.pathtrace import Journey, Tracer
+from controller.frame import ARP_REPLY, ARP_REQUEST, BROADCAST, Frame
+from controller.pathtrace import Journey, Outcome, Tracer
+from controller.pipeline import trunk_ports
 from controller.prediction import carriers, hosts_on
-from controller.routing import Routes
+from controller.routing import Routes, Spread
 from controller.spread import assign
 from emulator.errors import ControllerError
-from emulator.model.fabric import Fabric, Role
+from emulator.model.fabric import Fabric, Node, Role
 from tests.support.controller_fabrics import services_of
 from tests.support.controller_strategies import fabrics
 
@@ -160,20 +165,19 @@ def test_a_plan_is_a_pure_function(fabric: Fabric, design: Design) -> None:
 
 
 @given(fabrics(), st.sampled_from(Design), st.sampled_from(Design), st.randoms(use_true_random=False))
-def test_reconciling_any_table_gives_the_planned_one(fabric: Fabric, old: Design, new: Design, random: object) -> None:
-    """From any subset of any other design's rules, the changes lead to exactly the plan; applied again, to nothing."""
-    wanted, installed = planned(fabric, new), list(planned(fabric, old).rules)
-    random.shuffle(installed)  # type: ignore[attr-defined]
+def test_reconciling_any_table_gives_the_planned_one(fabric: Fabric, old: Design, new: Design, random: Random) -> None:
+    """From any part of any other design's program, the changes lead to exactly the plan; applied again, to nothing."""
+    before, wanted = planned(fabric, old), planned(fabric, new)
     for switch in fabric.switches:
         assert switch.dpid is not None
-        table = {rule.key: rule for rule in installed[: len(installed) // 2] if rule.dpid == switch.dpid}
-        change = reconcile(switch.dpid, table.values(), wanted.rules_of(switch.dpid))
-        table |= {rule.key: rule for rule in change.add}
-        for rule in change.delete:
-            del table[rule.key]
-        assert set(table.values()) == set(wanted.rules_of(switch.dpid))
-        again = reconcile(switch.dpid, table.values(), wanted.rules_of(switch.dpid))
-        assert (again.clear, again.add, again.delete) == (False, (), ())
+        have, want = before.program_of(switch.dpid), wanted.program_of(switch.dpid)
+        rules = list(have.rules)
+        random.shuffle(rules)
+        held = Switch(rules[: len(rules) // 2], have.groups)
+        held.apply(reconcile(switch.dpid, held.program, want))
+        assert set(held.program.rules) == set(want.rules)
+        assert set(held.program.groups) == set(want.groups)
+        assert not reconcile(switch.dpid, held.program, want)
 
 
 @given(fabrics(), st.sampled_from(Design))
@@ -185,8 +189,9 @@ def test_packets_and_bytes_are_conserved(fabric: Fabric, design: Design) -> None
         if source is not target:
             tracer.journey(source.name, target.name, "udp")
     for switch in tracer.switches.values():
-        assert _total(switch.received) == _total(switch.sent) + Counter(
-            packets=switch.dropped.packets, bytes=switch.dropped.bytes
+        counters = switch.counters
+        assert _total(counters.received) == _total(counters.sent) + Counter(
+            packets=counters.dropped.packets, bytes=counters.dropped.bytes
         )
 
 
@@ -227,4 +232,81 @@ def test_every_rule_set_is_loadable(fabric: Fabric, design: Design) -> None:
     made = planned(fabric, design)
     for switch in fabric.switches:
         assert switch.dpid is not None
-        Switch(made.rules_of(switch.dpid))
+        switch_program = made.program_of(switch.dpid)
+        empty = Switch()
+        empty.apply(Change(switch.dpid, put=switch_program))
+        assert empty.program.rules
+        Switch(switch_program.rules, switch_program.groups)
+
+
+def request(sender: Node, address: str, target: str = BROADCAST) -> Frame:
+    """An ARP request as a host sends it."""
+    assert sender.mac
+    return Frame(
+        sender.mac,
+        target,
+        ETH_TYPE_ARP,
+        arp_op=ARP_REQUEST,
+        arp_sha=sender.mac,
+        arp_spa=str(sender.ip.ip) if sender.ip else None,
+        arp_tpa=address,
+    )
+
+
+@settings(max_examples=40)
+@given(fabrics(), st.sampled_from(Design))
+def test_the_first_switch_answers_arp_for_everybody(fabric: Fabric, design: Design) -> None:
+    """Whoever asks for whomever learns the right Ethernet address from one switch; nobody else hears of it.
+
+    Nobody is told that its own address is taken, that an unknown one exists, or gets an answer passed on.
+    """
+    tracer = Tracer(planned(fabric, design))
+    for asker, target in permutations(fabric.hosts, 2):
+        assert target.ip
+        for addressed in (BROADCAST, target.mac or ""):
+            leg = tracer.leg(asker.name, request(asker, str(target.ip.ip), addressed))
+            assert [step.what for step in leg.steps] == ["sends", "switches", "receives"]
+            assert leg.end == asker.name
+            assert (leg.frame.arp_op, leg.frame.arp_spa, leg.frame.arp_sha) == (2, str(target.ip.ip), target.mac)
+            assert (leg.frame.arp_tpa, leg.frame.arp_tha) == (request(asker, "").arp_spa, asker.mac)
+    for host in fabric.hosts:
+        assert host.ip
+        for address in (str(host.ip.ip), "192.0.2.1"):
+            leg = tracer.leg(host.name, request(host, address))
+            assert (leg.outcome, len(leg.steps)) == (Outcome.DROPPED, 2)
+        unasked = replace(request(host, "10.0.0.1", fabric.hosts[0].mac or ""), arp_op=ARP_REPLY)
+        assert len(tracer.leg(host.name, unasked).steps) == 2
+
+
+@settings(max_examples=40)
+@given(fabrics(), st.sampled_from(Design))
+def test_lldp_reaches_the_controller_from_switches_only(fabric: Fabric, design: Design) -> None:
+    """On each port that leads to a switch LLDP is reported and goes no further; on any other it is dropped."""
+    made = planned(fabric, design)
+    frame = Frame("02:00:00:00:00:77", "01:80:c2:00:00:0e", ETH_TYPE_LLDP)
+    for switch in fabric.switches:
+        assert switch.dpid is not None
+        program = made.program_of(switch.dpid)
+        model = Switch(program.rules, program.groups)
+        trunks = set(trunk_ports(fabric, switch.name))
+        for port in range(1, len(fabric.links_of(switch.name)) + 2):
+            verdict = model.process(frame, port)
+            purposes = [purpose_of(rule.cookie) for rule in verdict.matched]
+            assert purposes == [Purpose.DISCOVER if port in trunks else Purpose.VIOLATE]
+            assert (verdict.output, len(verdict.reports)) == (None, int(port in trunks))
+
+
+@settings(max_examples=40)
+@given(fabrics(), st.sampled_from(Design))
+def test_spreading_flows_delivers_whatever_the_switches_hash(fabric: Fabric, design: Design) -> None:
+    """With select groups every possible way is a shortest one and ends where the planned one ends."""
+    made = plan(fabric, design, services_of(fabric, *PORTS), Spread.FLOWS)
+    tracer, single = Tracer(made), Tracer(planned(fabric, design))
+    for source, target in permutations(fabric.hosts, 2):
+        frame = tracer.hosts.request(source.name, target.name, "udp", 1, 2)
+        expected = single.leg(source.name, frame)
+        for leg in tracer.ways(source.name, frame):
+            assert (leg.outcome, leg.end) == (Outcome.DELIVERED, target.name), leg.reason
+            assert len(leg.steps) == len(expected.steps)
+        for flow_hash in (0, 7, 1 << 31):
+            assert tracer.leg(source.name, frame, flow_hash) in tracer.ways(source.name, frame)

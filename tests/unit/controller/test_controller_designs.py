@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.designs import Design, plan, port_buckets
-from controller.flows import FlowRule, Match, Purpose, Table, purpose_of
+from controller.designs import Design, Plan, plan
+from controller.flows import FlowRule, Match, Output, Program, Purpose, SetField, Table, purpose_of
 from controller.pathtrace import Outcome, Tracer
 from controller.prediction import hosts_on
 from controller.services import Service
+from controller.steering import port_buckets
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric, FabricBuilder, Role
 from tests.support.controller_fabrics import LONG, SPEC, Hosts, leaf_spine, services_of
@@ -75,7 +76,9 @@ def test_a_fabric_without_clients_or_storage_is_routed_plainly() -> None:
     for fabric in (leaf_spine(gpus=0), leaf_spine(storage=0)):
         for design in Design:
             rules = plan(fabric, design, ()).rules
-            assert {purpose_of(rule.cookie) for rule in rules} <= {Purpose.DEFAULT, Purpose.COLOUR, Purpose.ROUTE}
+            found = {purpose_of(rule.cookie) for rule in rules}
+            assert Purpose.STEER not in found
+            assert Purpose.EXEMPT not in found
 
 
 def test_a_service_on_a_plain_host_makes_it_storage() -> None:
@@ -109,16 +112,27 @@ def test_unreachable_hops_are_refused_with_names() -> None:
 
 
 def test_every_table_ends_in_a_default() -> None:
-    """No packet falls off a table: the first two pass on, the last one drops and counts."""
+    """No packet falls off a table: the way through passes on, where it ends packets are dropped and counted."""
     made = plan(leaf_spine(), Design.CONVENTIONAL, ())
     for switch in made.fabric.switches:
         assert switch.dpid
-        defaults = [rule for rule in made.rules_of(switch.dpid) if rule.priority == 0]
+        rules = made.rules_of(switch.dpid)
+        defaults = [rule for rule in rules if rule.priority == 0]
         assert [(rule.table, rule.goto, rule.drops) for rule in defaults] == [
+            (Table.ADMIT, Table.STEER, False),
+            (Table.ARP, None, True),
             (Table.STEER, Table.SPREAD, False),
             (Table.SPREAD, Table.ROUTE, False),
             (Table.ROUTE, None, True),
         ]
+        with_default = {rule.table for rule in defaults}
+        assert {rule.table for rule in rules} == with_default
+        assert {rule.goto for rule in rules} <= {None, *with_default}
+
+
+def with_rules(made: Plan, *rules: FlowRule) -> Program:
+    """A plan's program with more rules."""
+    return made.program + Program(rules)
 
 
 def test_steering_is_where_the_sender_is_attached_and_names_its_port() -> None:
@@ -138,12 +152,12 @@ def test_faults_in_rules_are_told_apart() -> None:
     made = plan(leaf_spine(), Design.GATEWAY, ())
     client, storage = "g0", "st1"
     via = made.via[client][0]
-    gone = [rule for rule in made.rules if not rule.note.startswith(f"to {via}")]
-    lost = Tracer(made, gone).journey(client, storage, "icmp")
+    gone = tuple(rule for rule in made.rules if not rule.note.startswith(f"to {via}"))
+    lost = Tracer(made, Program(gone, made.groups)).journey(client, storage, "icmp")
     assert (lost.delivered, lost.there[0].outcome) == (False, Outcome.DROPPED)
     assert "drops it" in lost.reason
     idle = plan(leaf_spine(), Design.SHORTEST_PATH, ())
-    misled = Tracer(idle, made.rules).journey(client, storage, "icmp")
+    misled = Tracer(idle, made.program).journey(client, storage, "icmp")
     assert misled.reason == f"{via} is not addressed and does not forward it"
 
 
@@ -157,8 +171,9 @@ def test_a_steering_loop_ends_with_the_time_to_live() -> None:
         dpid = fabric.by_name[attachment.switch].dpid
         assert dpid
         match, mac = Match(in_port=attachment.port), fabric.by_name[there].mac
-        extra.append(FlowRule(dpid, Table.STEER, 900, match, set_eth_dst=mac, goto=Table.SPREAD))
-    leg = Tracer(made, [*made.rules, *extra]).journey("g0", "st0", "udp").there[0]
+        actions = (SetField("eth_dst", mac or ""),)
+        extra.append(FlowRule(dpid, Table.STEER, 900, match, actions, goto=Table.SPREAD))
+    leg = Tracer(made, with_rules(made, *extra)).journey("g0", "st0", "udp").there[0]
     assert (leg.outcome, leg.reason[:27]) == (Outcome.LOOPED, "the packet's time to live e")
 
 
@@ -174,8 +189,8 @@ def test_a_forwarding_loop_between_switches_is_found() -> None:
     hosts.add("k", Role.HOST, "s1")
     made = plan(builder.build(), Design.SHORTEST_PATH, ())
     clockwise = {1: 1, 2: 2, 3: 2}
-    rules = [FlowRule(dpid, Table.STEER, 1, Match(), output=port) for dpid, port in clockwise.items()]
-    leg = Tracer(made, rules).journey("h", "k", "icmp").there[0]
+    rules = tuple(FlowRule(dpid, Table.ADMIT, 1, Match(), (Output(port),)) for dpid, port in clockwise.items())
+    leg = Tracer(made, Program(rules)).journey("h", "k", "icmp").there[0]
     assert (leg.outcome, leg.reason) == (Outcome.LOOPED, "s1 sees the packet twice")
 
 
