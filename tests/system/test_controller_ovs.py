@@ -298,7 +298,7 @@ def test_killed_controller_leaves_forwarding_and_finds_its_rules_again(gateway: 
     assert gateway.controller.end(signal.SIGKILL) == -signal.SIGKILL
     assert gateway.ovs.trace(FABRIC, "g0", flow) == arrived
     management = str(gateway.ovs.folder / "l0.mgmt")
-    gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "del-flows", management, f"table=2,dl_dst={storage.mac}")
+    gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "del-flows", management, f"table=6,dl_dst={storage.mac}")
     gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", management, "table=0,priority=999,actions=drop")
     assert gateway.ovs.trace(FABRIC, "g0", flow)[0] is None
     (tmp_path / "again").mkdir()
