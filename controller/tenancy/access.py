@@ -71,6 +71,7 @@ def within(
         verdicts: Its policies.
         members: Its nodes and their addresses in it, by host.
     """
+    shapes: dict[tuple[Allowed, Allowed], list[_Fields]] = {}
     for source, (place, _) in members.items():
         for target, (peer, ip) in members.items():
             if source == target:
@@ -78,7 +79,9 @@ def within(
             opened, answered = verdicts.between(source, target), verdicts.between(target, source)
             actions = (PushVlan(segment), SetField("eth_dst", peer.mac))
             base = {"in_port": place.port, "eth_type": ETH_TYPE_IPV4, "ipv4_dst": ip}
-            for priority, fields in (*_opening(opened), *_answering(opened, answered)):
+            if (opened, answered) not in shapes:
+                shapes[opened, answered] = [*_opening(opened), *_answering(opened, answered)]
+            for priority, fields in shapes[opened, answered]:
                 yield FlowRule(
                     place.dpid,
                     Table.ACCESS,
