@@ -11,6 +11,7 @@ from typing import NoReturn
 from controller import log
 from controller.config import Settings, load_fabric, load_services, parse_address
 from controller.designs import Design, plan
+from controller.routing import Spread
 from emulator.errors import EmulatorError, ScenarioError
 
 _EPILOG = """\
@@ -39,6 +40,12 @@ def _parser() -> argparse.ArgumentParser:
         "--design", required=True, choices=[design.value for design in Design], help="how storage traffic travels"
     )
     parser.add_argument("--services", type=Path, metavar="FILE", help="the storage services, as JSON; default: none")
+    parser.add_argument(
+        "--spread",
+        default=Spread.HOSTS.value,
+        choices=[spread.value for spread in Spread],
+        help="over equal paths: each pair of hosts on one, the same there and back, or flow by flow (%(default)s)",
+    )
     parser.add_argument("--listen", default="127.0.0.1:6653", metavar="ADDRESS:PORT", help="for switches (%(default)s)")
     parser.add_argument("--rest", default="127.0.0.1:8080", metavar="ADDRESS:PORT", help="for REST (%(default)s)")
     parser.add_argument("--log", type=Path, metavar="FILE", help="log there instead of to standard error")
@@ -55,10 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             fabric=fabric,
             design=Design(arguments.design),
             services=load_services(arguments.services, fabric) if arguments.services else (),
+            spread=Spread(arguments.spread),
             listen=parse_address(arguments.listen, "--listen"),
             rest=parse_address(arguments.rest, "--rest"),
         )
-        decided = plan(settings.fabric, settings.design, settings.services)
+        decided = plan(settings.fabric, settings.design, settings.services, settings.spread)
         log.set_up(arguments.log, debug=arguments.debug)
         # Imported late: Ryu takes its time, and a wrong argument should not have to wait for it.
         from controller.process import run

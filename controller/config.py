@@ -8,6 +8,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from pathlib import Path
 
 from controller.designs import Design
+from controller.routing import Spread
 from controller.services import Service, services_from_json
 from emulator.errors import ScenarioError, TopologyError
 from emulator.model.codec import fabric_from_json
@@ -43,6 +44,7 @@ class Settings:
         fabric: The network.
         design: How storage traffic travels.
         services: The storage services.
+        spread: How packets are spread over equal paths.
         listen: Where switches connect.
         rest: Where the REST interface is.
     """
@@ -50,6 +52,7 @@ class Settings:
     fabric: Fabric
     design: Design
     services: tuple[Service, ...]
+    spread: Spread
     listen: Address
     rest: Address
 
