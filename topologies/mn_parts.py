@@ -17,6 +17,7 @@ from typing import Any
 
 from mininet.link import Link
 from mininet.log import info
+from mininet.node import Host
 
 from emulator.errors import EmulatorError, TopologyError, UnitError
 from emulator.model.fabric import LinkSpec
@@ -27,6 +28,7 @@ from emulator.network.netlink_intf import FabricLink
 from emulator.units import parse_rate, parse_share, parse_size, parse_time
 from topologies import FABRICS, checks
 from topologies.mininet_topo import FabricTopo
+from topologies.mn_forwarding import Forwarder, Forwarding
 from topologies.words import asks_for_shaping, fabric_from_words
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -53,14 +55,28 @@ def _topology(name: str) -> Callable[..., FabricTopo]:
         with one_line():
             fabric = fabric_from_words(name, positional, named)
         _Wishes.shaping = asks_for_shaping(name, positional, named)
-        return FabricTopo(fabric)
+        return FabricTopo(fabric, forwarder=MnForwarder)
 
     make.__name__ = name
     return make
 
 
-class MnHost(LazyHost):
+class MnProcessHost(Forwarding, Host):  # type: ignore[misc]
+    """The default: Mininet's own host, with a process each."""
+
+    errors = staticmethod(one_line)
+
+
+class MnForwarder(Forwarder):
+    """A switch of a supernode that routes."""
+
+    errors = staticmethod(one_line)
+
+
+class MnHost(Forwarding, LazyHost):  # type: ignore[misc]
     """``--host lazy``: a host without a process until a command is given to it."""
+
+    errors = staticmethod(one_line)
 
     def __init__(self, name: str, **params: Any) -> None:
         with one_line():
@@ -182,7 +198,7 @@ def _terminated(_number: int, _frame: object) -> None:
 
 
 topos = {name: _topology(name) for name in FABRICS}
-hosts = {"lazy": MnHost}
+hosts = {"proc": MnProcessHost, "lazy": MnHost}
 links = {"default": default_link, "icgw": MnLink}
 switches = {"default": MnSwitch, "ovs": MnSwitch, "ovsk": MnSwitch, "ovsbr": MnSwitch}
 

@@ -144,10 +144,13 @@ def test_mininet_topology_is_the_fabric(name: str) -> None:
     """The Mininet `Topo` has the fabric's nodes, addresses and datapath ids, and the same ports on each link."""
     fabric = FABRICS[name]()
     topo = FabricTopo(fabric)
-    assert set(topo.hosts()) == {host.name for host in fabric.hosts}
-    assert set(topo.switches()) == {switch.name for switch in fabric.switches}
-    for host in fabric.hosts:
+    forwarders = fabric.with_role(Role.FORWARDER)
+    assert set(topo.hosts()) == {host.name for host in fabric.ends}
+    assert set(topo.switches()) == {switch.name for switch in (*fabric.switches, *forwarders)}
+    for host in fabric.ends:
         assert topo.nodeInfo(host.name)["ip"] == str(host.ip)
+    for forwarder in forwarders:
+        assert topo.nodeInfo(forwarder.name)["address"] == str(forwarder.ip)
     for switch in fabric.switches:
         assert int(topo.nodeInfo(switch.name)["dpid"], 16) == switch.dpid
     found = {
