@@ -223,7 +223,7 @@ def test_what_is_never_mended_is_said_and_mended_afterwards(tmp_path: Path) -> N
 
 def test_flapping(tmp_path: Path) -> None:
     """Ten cuts of 100 us, 200 us apart: each costs what it takes, and all are told apart."""
-    fabric = chain(hops=3, rate_bps=RATE_BPS, delay_ns=500)
+    fabric = chain(hops=3, rate_bps=RATE_BPS, delay_ns=700)
     workload = probes(duration_ns=4 * MS)
     faults = [(1 + 0.2 * n + wait, what, "s1-s2") for n in range(10) for wait, what in ((0, "cut"), (0.1, "restore"))]
     with wired(fabric) as network:

@@ -1,4 +1,4 @@
-"""Runs the tests of faults and of what they cost inside a virtual-time kernel, in one machine, and reports each here."""
+"""Runs the tests of faults and of what they cost in one virtual-time kernel, and reports each of them here."""
 
 from __future__ import annotations
 
