@@ -26,6 +26,9 @@ ETHERNET_HEADER_BYTES = 14
 MAX_RATE_BPS = 1_600_000_000_000
 """Fastest link: 1.6 Tbit/s, as in IEEE P802.3dj."""
 
+MIN_STORAGE_SHARE = 0.001
+"""Least part of a line for either class, see `LinkSpec.storage_share`: below, the other one would hold it for long."""
+
 MAX_INTERFACE_NAME = 15
 """Linux's IFNAMSIZ less the closing zero."""
 
@@ -99,6 +102,8 @@ class LinkSpec:
             super-packets (False) up to 64 KiB travel as one, each hop stores and forwards them whole: only for bulk.
         aqm: Drop-tail, or mark ECN-capable packets above a queue threshold.
         ecn_threshold_packets: Mark above this many waiting packets (only with `Aqm.ECN_THRESHOLD`).
+        storage_share: Where storage and compute traffic want the line at once, the part of it, by bytes, that storage
+            gets; each has a queue of its own in the directions that leave from switches. None: one queue for all.
     """
 
     rate_bps: int
@@ -112,6 +117,7 @@ class LinkSpec:
     true_packets: bool = True
     aqm: Aqm = Aqm.DROP_TAIL
     ecn_threshold_packets: int = 65
+    storage_share: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.rate_bps <= MAX_RATE_BPS:
@@ -128,6 +134,13 @@ class LinkSpec:
             raise TopologyError(f"a queue of {self.queue_bdp} BDP is impossible: above 0, up to 10000", key="queue")
         if not 0 <= self.loss_ppm <= 1_000_000:
             raise TopologyError(f"a loss of {self.loss_ppm} ppm is impossible: 0 to 1000000", key="loss")
+        # Written so that it refuses NaN too.
+        if self.storage_share is not None and not MIN_STORAGE_SHARE <= self.storage_share <= 1 - MIN_STORAGE_SHARE:
+            raise TopologyError(
+                f"a storage share of {self.storage_share} is impossible: {MIN_STORAGE_SHARE} to "
+                f"{1 - MIN_STORAGE_SHARE} of the line",
+                key="storage_share",
+            )
 
     @property
     def waiting_packets(self) -> int:
