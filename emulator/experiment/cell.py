@@ -57,12 +57,12 @@ def run_cell(folder: Path) -> None:
 
 def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counters]:
     costs = profile(cell.profile)
-    routes = Routes(fabric, cell.design)
+    routes = Routes(fabric, cell.design, cell.spread)
     with ExitStack() as stack:
         client: ControllerClient | None = None
         if fabric.switches:
             progress.report("starting the controller")
-            stack.enter_context(control.start_controller(fabric, cell.design, folder))
+            stack.enter_context(control.start_controller(fabric, cell.design, cell.spread, folder))
         progress.report(f"building {len(fabric.nodes)} nodes and {len(fabric.links)} links")
         network = stack.enter_context(
             build(fabric, controller=f"tcp:{control.OPENFLOW}" if fabric.switches else None, seed=cell.seed)

@@ -19,7 +19,7 @@ from emulator.report import examined, judge, print_results, write_report
 from emulator.results import default_folder, read_results
 from emulator.scenario.plan import plan as plan_cell
 from emulator.scenario.plan import render
-from emulator.scenario.predict import needed_flows
+from emulator.scenario.predict import Flow, Route, needed_flows
 
 
 def check(paths: Sequence[Path], *, as_json: bool) -> int:
@@ -30,7 +30,7 @@ def check(paths: Sequence[Path], *, as_json: bool) -> int:
         try:
             scenario, cells = prepare(path)
             for one in cells:
-                Routes(one.fabric, one.cell.design).routes(needed_flows(one.cell.workloads))
+                _routes(one)
             results.append({"file": str(path), "ok": True, "scenario": scenario.name, "cells": len(cells)})
         except EmulatorError as error:
             status = status or error.exit_code
@@ -47,10 +47,7 @@ def check(paths: Sequence[Path], *, as_json: bool) -> int:
 def plan(path: Path, *, variants: Sequence[str] | None, as_json: bool) -> int:
     """Show what would be built and what can be foretold of it."""
     _, cells = prepare(path)
-    plans = [
-        plan_cell(one.cell, one.fabric, Routes(one.fabric, one.cell.design).routes(needed_flows(one.cell.workloads)))
-        for one in chosen(cells, variants)
-    ]
+    plans = [plan_cell(one.cell, one.fabric, _routes(one)) for one in chosen(cells, variants)]
     if as_json:
         print_json([one.as_json() for one in plans])
         return 0
@@ -58,6 +55,15 @@ def plan(path: Path, *, variants: Sequence[str] | None, as_json: bool) -> int:
     for one in plans:
         render(one, console)
     return 0
+
+
+def _routes(one: PreparedCell) -> dict[Flow, Route]:
+    """Routes of all flows of a cell's workloads.
+
+    Raises:
+        ControllerError: A flow has none.
+    """
+    return Routes(one.fabric, one.cell.design, one.cell.spread).routes(needed_flows(one.cell.workloads))
 
 
 def chosen(cells: Sequence[PreparedCell], variants: Sequence[str] | None) -> list[PreparedCell]:

@@ -32,12 +32,13 @@ def services_of(fabric: Fabric) -> list[dict[str, Any]]:
     ]
 
 
-def start_controller(fabric: Fabric, design: str, folder: Path) -> Program:
+def start_controller(fabric: Fabric, design: str, spread: str, folder: Path) -> Program:
     """Start the Ryu application on the loopback of the emulated machine.
 
     Args:
         fabric: What it computes routes on.
         design: ``shortest-path``, ``conventional`` or ``gateway``.
+        spread: How packets are spread over equal paths: ``hosts`` or ``flows``.
         folder: Where its inputs and log are kept.
     """
     fabric_file, services_file = folder / "controller-fabric.json", folder / "controller-services.json"
@@ -45,6 +46,7 @@ def start_controller(fabric: Fabric, design: str, folder: Path) -> Program:
     services_file.write_text(json.dumps(services_of(fabric)), encoding="utf-8")
     argv: Sequence[str] = [
         *(sys.executable, "-m", "controller", "--fabric", str(fabric_file), "--design", design),
+        *("--spread", spread),
         *("--services", str(services_file), "--listen", OPENFLOW, "--rest", REST),
     ]
 

@@ -22,14 +22,16 @@ class Routes:
     Args:
         fabric: Where.
         design: ``shortest-path``, ``conventional`` or ``gateway``.
+        spread: How packets are spread over equal paths: ``hosts`` or ``flows``.
 
     Raises:
         ControllerError: The design needs what the fabric does not have.
     """
 
-    def __init__(self, fabric: Fabric, design: str) -> None:
+    def __init__(self, fabric: Fabric, design: str, spread: str = "hosts") -> None:
         self._fabric = fabric
         self._design = design
+        self._spread = spread
 
     @cached_property
     def plan(self) -> Plan | None:
@@ -37,7 +39,7 @@ class Routes:
         if not self._fabric.switches:
             return None
         services = [Service(**service) for service in services_of(self._fabric)]
-        return plan(self._fabric, Design(self._design), services)
+        return plan(self._fabric, Design(self._design), services, self._spread)
 
     @cached_property
     def _tracer(self) -> Tracer | None:

@@ -41,6 +41,7 @@ def cell_to_json(cell: Cell) -> dict[str, Any]:
         "limits": asdict(cell.limits),
         "sampling_ns": cell.sampling_ns,
         "capture": list(cell.capture),
+        "spread": cell.spread,
         "faults": [{**asdict(fault), "action": fault.action.value} for fault in cell.faults],
         "origin": {"file": cell.origin.file, "lines": dict(cell.origin.lines)},
     }
@@ -65,6 +66,7 @@ def cell_from_json(data: dict[str, Any]) -> Cell:
             limits=Limits(**data["limits"]),
             sampling_ns=data["sampling_ns"],
             capture=tuple(data["capture"]),
+            spread=data["spread"],
             faults=tuple(Fault(**{**entry, "action": Action(entry["action"])}) for entry in data["faults"]),
             origin=Origin(data["origin"]["file"], dict(data["origin"]["lines"])),
         )

@@ -57,6 +57,15 @@ class SamplingSection(Strict):
     )
 
 
+class ControllerSection(Strict):
+    """How the controller is run."""
+
+    spread: Literal["hosts", "flows"] = Field(
+        default="hosts",
+        description="Over equal paths: each pair of hosts on one, the same there and back, or flow by flow.",
+    )
+
+
 _NUMBER_WITH_UNIT = {
     "anyOf": [{"type": "number"}, {"type": "string"}],
     "examples": ["100 ns", "99 Gbit/s", "99 %", 0.95],
@@ -177,6 +186,9 @@ class Document(Strict):
     )
     faults: Annotated[tuple[FaultEntry, ...], AsTuple] = Field(
         default=(), description="What goes wrong while workloads run, and comes right again."
+    )
+    controller: ControllerSection = Field(
+        default=ControllerSection(), description="Settings of the SDN controller.", json_schema_extra={"default": {}}
     )
     limits: LimitsSection = Field(
         default=LimitsSection(), description="When a cell is ended.", json_schema_extra={"default": {}}

@@ -22,7 +22,7 @@ from emulator.scenario.source import Source, dotted, line_of, parse_source, read
 FABRIC = "fabric"
 """The workload that figures of links and ports belong to; no workload may be called so."""
 
-_KEPT_LINES = ("topology", "workloads", "faults", "limits", "sampling", "capture", "designs", "profiles")
+_KEPT_LINES = ("topology", "workloads", "faults", "controller", "limits", "sampling", "capture", "designs", "profiles")
 """Parts of the file in which problems may be found later."""
 
 
@@ -134,6 +134,7 @@ def _variant(document: Document, combination: Combination, file: str) -> Variant
         sampling_ns=document.sampling.interval_ns if document.sampling else None,
         origin=Origin(file, kept),
         faults=faults_of(document),
+        spread=document.controller.spread,
     )
 
 

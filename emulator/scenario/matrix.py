@@ -24,7 +24,7 @@ from emulator.scenario.problems import hint
 from emulator.scenario.source import KeyPath, Source, dotted
 
 MAX_COMBINATIONS = 1000
-_ROOTS = {"topology": 2, "workloads": 3, "limits": 2, "sampling": 2, "seed": 1, "faults": 1}
+_ROOTS = {"topology": 2, "workloads": 3, "limits": 2, "sampling": 2, "seed": 1, "faults": 1, "controller": 2}
 """What can be varied, and the parts that a dotted key has there."""
 
 _MAX_LABEL = 60

@@ -87,6 +87,7 @@ class Variant:
         sampling_ns: Interval of the series; None: no series.
         origin: Where its values stand.
         faults: In the order in which they happen.
+        spread: How the controller spreads packets over equal paths: ``hosts`` or ``flows``.
     """
 
     label: str
@@ -98,6 +99,7 @@ class Variant:
     sampling_ns: int | None
     origin: Origin = field(compare=False)
     faults: tuple[Fault, ...] = ()
+    spread: str = "hosts"
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ class Cell:
         capture: Interfaces whose packets are written to pcaps.
         origin: Where its values stand in the scenario file.
         faults: In the order in which they happen within each workload.
+        spread: How the controller spreads packets over equal paths: ``hosts`` or ``flows``.
     """
 
     scenario: str
@@ -159,3 +162,4 @@ class Cell:
     capture: tuple[str, ...]
     origin: Origin = field(compare=False)
     faults: tuple[Fault, ...] = ()
+    spread: str = "hosts"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from emulator.errors import ScenarioError
-from emulator.scenario.document import Document, ExpectSection, LimitsSection, SamplingSection
+from emulator.scenario.document import ControllerSection, Document, ExpectSection, LimitsSection, SamplingSection
 from emulator.scenario.fault import FaultEntry, FlapSection
 from emulator.scenario.fields import shorten
 from emulator.scenario.source import KeyPath, dotted, line_of
@@ -17,6 +17,7 @@ from emulator.scenario.topology import TOPOLOGIES
 from emulator.scenario.workload import WORKLOAD_SECTIONS
 
 _SECTIONS: dict[str, type[BaseModel]] = {
+    "controller": ControllerSection,
     "expect": ExpectSection,
     "faults": FaultEntry,
     "limits": LimitsSection,

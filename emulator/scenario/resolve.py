@@ -48,6 +48,7 @@ def resolve(scenario: Scenario) -> list[Cell]:
             capture=scenario.capture,
             origin=variant.origin,
             faults=variant.faults,
+            spread=variant.spread,
         )
         for variant in scenario.variants
         for design in scenario.designs
