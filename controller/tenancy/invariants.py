@@ -106,7 +106,7 @@ def _books(state: TenancyState) -> Iterator[str]:
     if listed != state.versions.keys():
         yield "resources and versions differ"
         return
-    if any(not 0 < version <= state.change for version in state.versions.values()):
+    if any(not isinstance(version, int) or not 0 < version <= state.change for version in state.versions.values()):
         yield "a version is not the number of a change"
     yield from _doubles("version", state.versions.values())
     if state.index != Index.build((key, resource) for _, key, _, resource in state.entries()):

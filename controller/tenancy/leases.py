@@ -7,7 +7,7 @@ sends can be told from what the present one sends (OpenFlow switches compare it 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.tenancy.database import Database
 
@@ -59,10 +59,9 @@ class Leases:
             lease = _read(connection, name)
             if lease is not None and now_ns < lease.expires_ns and lease.holder != holder:
                 return lease
-            generation = lease.generation if lease else 0
-            if lease is None or not lease.held_by(holder, now_ns):
-                generation += 1
-            taken = Lease(holder, generation, now_ns + length_ns)
+            taken = Lease(holder, (lease.generation if lease else 0) + 1, now_ns + length_ns)
+            if lease is not None and lease.held_by(holder, now_ns):
+                taken = _prolonged(lease, now_ns, length_ns)
             connection.execute(
                 "INSERT INTO leases VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                 "holder = excluded.holder, generation = excluded.generation, expires_ns = excluded.expires_ns",
@@ -80,10 +79,9 @@ class Leases:
             lease = _read(connection, name)
             if lease is None or lease.generation != generation or not lease.held_by(holder, now_ns):
                 return None
-            # A clock that was set back must not shorten what was promised already.
-            expires_ns = max(lease.expires_ns, now_ns + length_ns)
-            connection.execute("UPDATE leases SET expires_ns = ? WHERE name = ?", (expires_ns, name))
-            return Lease(holder, generation, expires_ns)
+            longer = _prolonged(lease, now_ns, length_ns)
+            connection.execute("UPDATE leases SET expires_ns = ? WHERE name = ?", (longer.expires_ns, name))
+            return longer
 
     def release(self, name: str, holder: str, generation: int, now_ns: int) -> bool:
         """Give a lease back early, so that another controller need not wait; false: it was lost already."""
@@ -93,6 +91,11 @@ class Leases:
                 return False
             connection.execute("UPDATE leases SET expires_ns = ? WHERE name = ?", (now_ns, name))
             return True
+
+
+def _prolonged(lease: Lease, now_ns: int, length_ns: int) -> Lease:
+    # A clock that was set back must not shorten what was promised already.
+    return replace(lease, expires_ns=max(lease.expires_ns, now_ns + length_ns))
 
 
 def _read(connection: sqlite3.Connection, name: str) -> Lease | None:

@@ -223,7 +223,10 @@ class Store:
     def _loaded(self, connection: sqlite3.Connection) -> TenancyState:
         """The state in the file. What this process knows already is not parsed again."""
         known = self._state
-        change: int = connection.execute("SELECT value FROM counters WHERE name = 'change'").fetchone()[0]
+        row = connection.execute("SELECT value FROM counters WHERE name = 'change'").fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise ControllerError(f"{self._database.file} has lost its change counter")
+        change: int = row[0]
         if change == known.change:
             return known
         entries: list[tuple[Kind, Key, int, Resource]] = []
