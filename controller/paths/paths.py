@@ -2,12 +2,12 @@
 
 Rules send to groups by destination switch and plane, and a failure changes groups only: which groups exist, and their
 numbers, follow from the fabric as it was built. Every port of a group leads to a switch that is *nearer* to the target
-(see `Paths.order`), so whichever ports are alive, no packet ever comes back.
+(see `Paths.nearest_first`), so whichever ports are alive, no packet ever comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.flows import Group, ToGroup
-from controller.paths.graph import BoolArray, IntArray, check_links
+from controller.paths.graph import IntArray, check_links
 from controller.paths.groups import failover_group, select_group
 from controller.paths.layout import MAX_PLANES, Attachment, Layout
 from controller.paths.nexthops import UNREACHED, NextHops, next_hops
+from controller.paths.order import nearer_edges, ports_by_distance, ranks
 from controller.paths.trees import NO_EDGE, plane_edges
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric
@@ -130,13 +131,16 @@ class Paths:
         edges = self.layout.trees[row, column, : self.planes].tolist()
         return tuple(edges.index(edge) for edge in edges)
 
-    def order(self, target: str) -> IntArray:
-        """All switches, nearest to a target first; those that do not reach it come last.
+    def nearest_first(self, target: str) -> Iterator[str]:
+        """The switches that reach a target, nearest first.
 
         Nearer is: fewer links, then less latency, then more equal ports to choose from, then earlier in the fabric. It
         is a total order, so sending only to nearer switches cannot loop, whatever else fails.
         """
-        return np.argsort(self._ranks[self.layout.rows[target]], kind="stable")
+        row = self.layout.rows[target]
+        for switch in np.argsort(self._ranks[row]):
+            if self.next_hops.hops[row, switch] != UNREACHED:
+                yield self._graph.switches[switch]
 
     # Hosts
 
@@ -220,7 +224,7 @@ class Paths:
         edges = np.array(graph.edges_of(column), dtype=np.int64)
         ports = graph.port[edges].tolist()
         equal = self.next_hops.onward[:, edges]
-        nearer = self._nearer(column, edges) & ~equal
+        nearer = nearer_edges(graph, self.next_hops, self._ranks, edges) & self._alive[edges] & ~equal
         made: list[Group] = []
         for row, target in enumerate(self.targets):
             if target == switch:
@@ -231,7 +235,7 @@ class Paths:
                 rates = {ports[place]: int(graph.rate_bps[edges[place]]) for place in best}
                 made.append(select_group(dpid, base, rates, target))
                 continue
-            alternates = self._by_distance(row, edges, np.flatnonzero(nearer[row]))
+            alternates = ports_by_distance(graph, self.next_hops, row, edges[nearer[row]])
             whole = self.layout.trees[row, column].tolist()
             for plane in dict.fromkeys(whole.index(edge) for edge in whole):
                 edge = int(self._trees[row, column, plane])
@@ -239,24 +243,6 @@ class Paths:
                 equals = [ports[place] for place in best]
                 made.append(failover_group(dpid, base + plane, main, equals, alternates, target, plane))
         return tuple(made)
-
-    def _nearer(self, switch: int, edges: IntArray) -> BoolArray:
-        """Which links of a switch lead to one that is nearer to each target; targets x links."""
-        peers = self._graph.target[edges]
-        ranks = self._ranks
-        reached: BoolArray = self.next_hops.hops[:, peers] != UNREACHED
-        return reached & self._alive[edges] & (ranks[:, peers] < ranks[:, [switch]])
-
-    def _by_distance(self, row: int, edges: IntArray, places: IntArray) -> list[int]:
-        graph, found = self._graph, self.next_hops
-
-        def far(place: int) -> tuple[int, int, int]:
-            edge = edges[place]
-            peer = graph.target[edge]
-            latency_ns = found.latency_ns[row, peer] + graph.latency_ns[edge]
-            return int(found.hops[row, peer]), int(latency_ns), int(graph.port[edge])
-
-        return [far(place)[2] for place in sorted(places.tolist(), key=far)]
 
     def _place(self, switch: str, target: str) -> tuple[int, int]:
         if target not in self.layout.rows:
@@ -274,14 +260,7 @@ class Paths:
     @cached_property
     def _ranks(self) -> IntArray:
         """Place of each switch in the order of each target; targets x switches."""
-        found, graph = self.next_hops, self._graph
-        ranks = np.empty(found.hops.shape, dtype=np.int64)
-        place = np.arange(len(graph.switches))
-        for row in range(len(ranks)):
-            choices = np.bincount(graph.source[found.onward[row]], minlength=len(place))
-            hops = np.where(found.hops[row] == UNREACHED, np.iinfo(np.int64).max, found.hops[row])
-            ranks[row, np.lexsort((place, -choices, found.latency_ns[row], hops))] = place
-        return ranks
+        return ranks(self._graph, self.next_hops)
 
 
 def compute(fabric: Fabric, spread: Spread | str = Spread.HOSTS, down: Collection[str] = frozenset()) -> Paths:
