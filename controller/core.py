@@ -17,8 +17,9 @@ step waits until every switch has done the one before. What happens meanwhile is
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
-from controller.changes import Change
+from controller.changes import Change, difference
 from controller.designs import Plan
 from controller.events import (
     Changed,
@@ -113,6 +114,24 @@ class Core:
             commands += self._next_step()
         if not self._steps and not self._waiting and commands:
             self.repaired_ns = now_ns
+        return commands
+
+    def replan(self, plan: Plan, now_ns: int) -> list[Command]:
+        """Take another plan for the same fabric; each switch gets what differs, and is read back."""
+        self.plan = plan
+        commands: list[Command] = []
+        for dpid, session in self.sessions.items():
+            have = session.program
+            wanted = plan.program_of(dpid)
+            session.program = replace(wanted, groups=have.groups)
+            change = difference(dpid, have, session.program)
+            # A switch that is being read or verified gets the new rules by that.
+            if change and session.state in (State.READY, State.FAILED):
+                session.state, session.since_ns = State.VERIFYING, now_ns
+                session.rounds = 1
+                session.failure = ""
+                session.refusals = []
+                commands += [Make(change), Read(dpid)]
         return commands
 
     def next_ns(self) -> int | None:

@@ -92,15 +92,29 @@ class Plan:
 
 
 def plan(
-    fabric: Fabric, design: Design | str, services: Sequence[Service], spread: Spread | str = Spread.HOSTS
+    fabric: Fabric,
+    design: Design | str,
+    services: Sequence[Service],
+    spread: Spread | str = Spread.HOSTS,
+    *,
+    routes: Routes | None = None,
+    tenants: bool = False,
 ) -> Plan:
     """Decide all rules and groups for a fabric.
+
+    Args:
+        fabric: The network.
+        design: How storage traffic travels.
+        services: The storage services.
+        spread: How packets are spread over equal paths.
+        routes: The routes of the whole fabric, if they are known already.
+        tenants: Leave out who is let in and delivered to, which `controller.compose` adds from tenants' resources.
 
     Raises:
         ControllerError: The design needs a node, or a path, that the fabric does not have.
     """
     design = Design(design)
-    routes = Routes(fabric, Spread(spread))
+    routes = routes or Routes(fabric, Spread(spread))
     groups = Groups(routes)
     steering = Steering(fabric, routes, tuple(services))
     via: dict[str, tuple[str, ...]] = {}
@@ -116,8 +130,9 @@ def plan(
         rules = list(steering.conventional(via))
     exempt = {rule.dpid for rule in rules}
     rules += discovery(fabric)
-    rules += open_admission(fabric, routes.attachments)
-    rules += forwarding(fabric, _Grouped(routes, groups), exempt=exempt)
+    if not tenants:
+        rules += open_admission(fabric, routes.attachments)
+    rules += forwarding(fabric, _Grouped(routes, groups), exempt=exempt, deliver=tenants)
     rules.sort(key=lambda rule: (rule.dpid, rule.table, -rule.priority))
     return Plan(
         fabric,
