@@ -15,7 +15,7 @@ from emulator.experiment.console import ConsoleObserver, Output, discard_output,
 from emulator.experiment.prepare import PreparedCell, prepare
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
-from emulator.report import examined, judge, print_results, write_report
+from emulator.report import examined, judge, print_results, write_report, write_timeline
 from emulator.results import default_folder, read_results
 from emulator.scenario.plan import plan as plan_cell
 from emulator.scenario.plan import render
@@ -144,6 +144,7 @@ def show(folder: Path, *, html: bool, as_json: bool) -> None:
     results = read_results(folder)
     if html:
         page = write_report(results)
+        write_timeline(results)
     if as_json:
         print_json(
             {

@@ -3,6 +3,7 @@
 from emulator.report.claims import Claim, Verdict, all_claims, examined, judge, not_examined
 from emulator.report.html import render_html, write_report
 from emulator.report.tables import print_results
+from emulator.report.timeline import write_timeline
 
 __all__ = [
     "Claim",
@@ -14,4 +15,5 @@ __all__ = [
     "print_results",
     "render_html",
     "write_report",
+    "write_timeline",
 ]

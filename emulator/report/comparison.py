@@ -53,6 +53,7 @@ class FigureTable:
 
 
 _PER_FLOW = re.compile(r".*_flow\d+")
+_PER_FAULT = re.compile(r".*_fault\d+")
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
@@ -105,11 +106,14 @@ def figure_tables(results: Results) -> list[FigureTable]:
         order = {kind: position for position, kind in enumerate(Kind)}
         keys = sorted({(r.metric, r.kind) for r in records}, key=lambda key: (natural(key[0]), order[key[1]]))
         rows = [_figure_row(records, metric, kind, variants) for metric, kind in keys]
-        # Figures of single flows are many and rarely looked at: they get a table of their own.
-        apart = [row for row in rows if _PER_FLOW.fullmatch(row.metric)]
-        tables.append(FigureTable(workload, variants, tuple(row for row in rows if row not in apart)))
-        if apart:
-            tables.append(FigureTable(f"{workload}, flow by flow", variants, tuple(apart)))
+        # Figures of single flows and faults are many and rarely looked at: they get tables of their own.
+        apart = {
+            f"{workload}, {title}": [row for row in rows if pattern.fullmatch(row.metric)]
+            for title, pattern in (("flow by flow", _PER_FLOW), ("fault by fault", _PER_FAULT))
+        }
+        elsewhere = [row for rows_apart in apart.values() for row in rows_apart]
+        tables.append(FigureTable(workload, variants, tuple(row for row in rows if row not in elsewhere)))
+        tables += [FigureTable(title, variants, tuple(rows_apart)) for title, rows_apart in apart.items() if rows_apart]
     return tables
 
 

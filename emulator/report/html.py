@@ -14,6 +14,7 @@ from emulator.report.claims import NO_FIGURE, Verdict, examined, judge, not_exam
 from emulator.report.comparison import figure_tables, theory_rows
 from emulator.report.depths import depth_charts
 from emulator.report.distributions import distribution_charts
+from emulator.report.faults import fault_charts, fault_tables
 from emulator.report.figures import with_unit
 from emulator.report.picture import busiest_link_bytes, described, draw
 from emulator.report.series import series_charts
@@ -66,6 +67,7 @@ def render_html(results: Results) -> str:
         not_examined=not_examined(verdicts),
         charts=_charts(results),
         pictures=_pictures(results.cells),
+        faults=fault_tables(results),
         theory=theory_rows(results),
         tables=figure_tables(results),
         kinds=[kind.value for kind in Kind],
@@ -91,6 +93,7 @@ def _charts(results: Results) -> list[tuple[str, list[Chart]]]:
         ("Figures over what was varied", sweep_charts(results)),
         ("Storage over queue depth", depth_charts(results)),
         ("Latency distributions", distribution_charts(results.cells)),
+        ("Faults over time", fault_charts(results.cells)),
         ("Links over time", series_charts(results.cells)),
     ]
     return [(title, charts) for title, charts in sections if charts]

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from emulator.report.claims import Verdict, as_ranges, examined, judge, not_examined
 from emulator.report.comparison import figure_tables, theory_rows
+from emulator.report.faults import FaultTable, fault_tables
 from emulator.report.judgement import Figure, Finding
 from emulator.results.reader import Results
 
@@ -38,7 +39,10 @@ def print_results(results: Results, console: Console, *, all_figures: bool = Fal
     rows = theory_rows(results)
     if rows:
         console.print(theory_table(results))
-    if all_figures or not (seen or rows):
+    struck = fault_tables(results)
+    for faults in struck:
+        console.print(faults_table(faults))
+    if all_figures or not (seen or rows or struck):
         for table in figure_tables_text(results):
             console.print(table)
     _print_expectations(results, console)
@@ -103,6 +107,18 @@ def theory_table(results: Results) -> Table:
     for row in theory_rows(results):
         name = f"{row.workload}.{row.metric}"
         table.add_row(row.variant, name, row.measured, row.theory, row.relative or row.difference)
+    return table
+
+
+def faults_table(faults: FaultTable) -> Table:
+    """What each fault cost the probes of one workload."""
+    table = _table(f"Faults: {faults.variant}, {faults.workload}", box.SIMPLE_HEAD)
+    table.add_column("at", justify="right", no_wrap=True)
+    table.add_column("what", overflow="fold")
+    for name in ("lost", "pairs hit", "recovered, median", "longest", "stayed apart"):
+        table.add_column(name, justify="right")
+    for row in faults.rows:
+        table.add_row(row.at, Text(row.title, style="green" if row.repairs else "red"), *row.figures)
     return table
 
 

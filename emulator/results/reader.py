@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from emulator.errors import ScenarioError, TopologyError
 from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
 from emulator.results.canonical import parse_json, parse_records
+from emulator.results.events import EVENTS_FILE, PROBE_SERIES, Events, events_from_json, probe_series_from_json
 from emulator.results.folder import CELLS, MANIFEST_FILE, RESULTS_FILE
 from emulator.results.manifest import CellInfo, Manifest
 from emulator.results.records import Record
@@ -41,7 +42,7 @@ class CellResults:
         index: Its number from 0.
         info: From the manifest.
         fabric: What was built.
-        side: Series, distributions and counters.
+        side: Series, distributions, counters, and what happened when.
     """
 
     index: int
@@ -97,8 +98,14 @@ def _cell(folder: Path, index: int, info: CellInfo) -> CellResults:
         series=_optional(folder / SERIES_FILE, series_from_json, {}),
         distributions=_distributions(folder),
         counters=_optional(folder / COUNTERS_FILE, counters_from_json, None),
+        events=_events(folder),
     )
     return CellResults(index, info, _optional(folder / FABRIC_FILE, _fabric, None), side)
+
+
+def _events(folder: Path) -> Events:
+    probes = dict(probe_series_from_json(_json(path), str(path)) for path in sorted(folder.glob(PROBE_SERIES)))
+    return replace(_optional(folder / EVENTS_FILE, events_from_json, Events()), probes=probes)
 
 
 def _distributions(folder: Path) -> dict[str, dict[str, Measured]]:

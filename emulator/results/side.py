@@ -15,6 +15,7 @@ from typing import Any
 
 from emulator.errors import ScenarioError
 from emulator.model.distribution import Distribution
+from emulator.results.events import Events
 
 SERIES_FILE = "series.json"
 DISTRIBUTIONS_FILE = "distributions.json"
@@ -92,6 +93,7 @@ class Side:
     series: Mapping[str, Series] = field(default_factory=dict)
     distributions: Distributions = field(default_factory=dict)
     counters: Counters | None = None
+    events: Events = field(default_factory=Events)
 
 
 def series_to_json(series: Mapping[str, Series]) -> dict[str, Any]:
