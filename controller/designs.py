@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from functools import cached_property
 
-from controller.flows import FlowRule, Group, Program, ToGroup
-from controller.groups import Groups
+from controller.flows import FlowRule, Group, Program
 from controller.pipeline import discovery, forwarding, open_admission
-from controller.routing import Attachment, Routes, Spread
+from controller.routing import Routes, Spread
 from controller.services import Service
 from controller.steering import Steering
 from emulator.model.fabric import Fabric, Role
@@ -115,7 +114,6 @@ def plan(
     """
     design = Design(design)
     routes = routes or Routes(fabric, Spread(spread))
-    groups = Groups(routes)
     steering = Steering(fabric, routes, tuple(services))
     via: dict[str, tuple[str, ...]] = {}
     hops: dict[str, Hop] = {}
@@ -132,38 +130,14 @@ def plan(
     rules += discovery(fabric)
     if not tenants:
         rules += open_admission(fabric, routes.attachments)
-    rules += forwarding(fabric, _Grouped(routes, groups), exempt=exempt, deliver=tenants)
+    rules += forwarding(fabric, routes, exempt=exempt, deliver=tenants)
     rules.sort(key=lambda rule: (rule.dpid, rule.table, -rule.priority))
     return Plan(
         fabric,
         design,
         tuple(services),
-        Program(tuple(rules), groups.of(dict.fromkeys(routes.targets, routes))),
+        Program(tuple(rules), routes.groups()),
         routes,
         hops,
         via,
     )
-
-
-class _Grouped:
-    """Sends towards other switches through groups, so that failures change groups and no rules."""
-
-    def __init__(self, routes: Routes, groups: Groups) -> None:
-        self._routes = routes
-        self._groups = groups
-
-    @property
-    def attachments(self) -> Mapping[str, Attachment]:
-        return self._routes.attachments
-
-    @property
-    def colours(self) -> Mapping[str, int]:
-        return self._routes.colours
-
-    @property
-    def planes(self) -> int:
-        return self._routes.planes
-
-    def towards(self, switch: str, target: str, plane: int) -> ToGroup | None:
-        number = self._groups.number(switch, target, plane)
-        return None if number is None else ToGroup(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.damping import Damper
-from controller.nexthops import fabric_links
+from controller.paths.graph import fabric_links
 from emulator.model.fabric import Fabric
 
 GRACE_NS = 10**9

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.flows import Group
-from controller.groups import Groups
 from controller.linkstate import Usable
-from controller.nexthops import UNREACHABLE
-from controller.routing import Routes
+from controller.paths.nexthops import UNREACHED
+from controller.paths.paths import Paths
+from controller.paths.updates import steps
 
 
 class Repair:
@@ -18,43 +18,31 @@ class Repair:
     can; otherwise only links that are down are. As each target has paths of its own, that mixes without loops.
 
     Args:
-        whole: Routes of the whole fabric.
+        whole: Paths of the whole fabric.
     """
 
-    def __init__(self, whole: Routes) -> None:
+    def __init__(self, whole: Paths) -> None:
         self._whole = whole
-        self._groups = Groups(whole)
-        self._chosen: dict[str, Routes] = dict.fromkeys(whole.targets, whole)
 
     def groups(self, usable: Usable) -> tuple[Group, ...]:
-        """All groups of all switches for what is usable; remembered for `steps`."""
+        """All groups of all switches for what is usable."""
         plain = self._whole.without(usable.down) if usable.down else self._whole
-        careful = self._whole.without(usable.down | usable.shunned) if usable.shunned else plain
-        rows = [row for name, row in plain.next_hops.index.items() if name not in usable.avoided]
-        lost = (careful.next_hops.hops[rows] == UNREACHABLE) & (plain.next_hops.hops[rows] != UNREACHABLE)
-        for name, column in plain.next_hops.column.items():
-            self._chosen[name] = plain if lost[:, column].any() else careful
-        return self._groups.of(self._chosen)
+        if not usable.shunned:
+            return plain.groups()
+        careful = self._whole.without(usable.down | usable.shunned)
+        kept = [place for name, place in plain.layout.graph.index.items() if name not in usable.avoided]
+        lost = (careful.next_hops.hops[:, kept] == UNREACHED) & (plain.next_hops.hops[:, kept] != UNREACHED)
+        worse = {target for target, row in plain.layout.rows.items() if lost[row].any()}
+        return tuple(
+            one if plain.target_of(one.number) in worse else other
+            for one, other in zip(plain.groups(), careful.groups(), strict=True)
+        )
 
     def steps(self, before: Iterable[Group], after: Iterable[Group]) -> list[list[Group]]:
         """The groups that change, in steps, so that no packet loops at any moment in between.
 
-        Groups go in order of their new distance to the target, nearest first; a step begins when all switches have done
-        the one before. A switch that was changed then only sends to switches that are in their new state too and
-        nearer, and one that was not still follows the old paths, which lead nearer as well, until a changed one: so
-        every packet makes finitely many steps in either state and none returns. (The rule of ordered updates, RFC 6976,
-        section 4.)
-
         Args:
             before: What switches have now.
-            after: What they are to have, as `groups` said last.
+            after: What they are to have, as `groups` said.
         """
-        names = {node.dpid: node.name for node in self._whole.fabric.switches}
-        have = {(group.dpid, group.number): group for group in before}
-        steps: dict[int, list[Group]] = {}
-        for group in after:
-            if have.get((group.dpid, group.number)) != group:
-                target = self._groups.target(group.number)
-                distance = self._chosen[target].next_hops.distance(names[group.dpid], target)
-                steps.setdefault(distance or 0, []).append(group)
-        return [steps[distance] for distance in sorted(steps)]
+        return [list(step) for step in steps(self._whole, before, after)]

@@ -54,6 +54,11 @@ class Graph:
         return range(int(self.first[switch]), int(self.first[switch + 1]))
 
 
+def fabric_links(fabric: Fabric) -> tuple[Link, ...]:
+    """Links between two switches, in order."""
+    return tuple(link for link in fabric.links if fabric.by_name[link.a].is_switch and fabric.by_name[link.b].is_switch)
+
+
 def latency_ns(link: Link) -> int:
     """Unloaded latency of a full-size frame on a link, in ns."""
     return link.spec.delay_ns + link.spec.serialization_ns(link.spec.mtu_bytes + ETHERNET_HEADER_BYTES)
@@ -63,7 +68,7 @@ def graph_of(fabric: Fabric) -> Graph:
     """The graph of a fabric's switches. Links to hosts are no part of it: hosts do not forward for others."""
     switches = tuple(node.name for node in fabric.switches)
     index = {name: position for position, name in enumerate(switches)}
-    links = tuple(link for link in fabric.links if link.a in index and link.b in index)
+    links = fabric_links(fabric)
     count = len(links)
     near = np.array([index[link.a] for link in links] + [index[link.b] for link in links], dtype=np.int64)
     far = np.concatenate([near[count:], near[:count]])

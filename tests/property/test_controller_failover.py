@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.damping import HALF_LIFE_NS, Damper
 from controller.designs import Design, Plan, plan
 from controller.linkstate import GRACE_NS
-from controller.nexthops import fabric_links
+from controller.paths.graph import fabric_links
 from controller.routing import Spread
 from emulator.model.fabric import FabricBuilder, LinkSpec
 from tests.support.controller_machine import MS, working

@@ -9,8 +9,7 @@ from controller.core import Core, State
 from controller.designs import Plan
 from controller.events import Changed, Command, Connected, Disconnected, Event, Make, Port, PortChanged, ProgramRead
 from controller.flowtable import Switch
-from controller.groups import Groups
-from controller.nexthops import fabric_links
+from controller.paths.graph import fabric_links
 from emulator.model.fabric import Link
 
 MS = 10**6
@@ -34,7 +33,6 @@ class Machine:
         self.gone: set[int] = set()
         self.changes = 0
         self._queues: dict[int, deque[Command]] = {dpid: deque() for dpid in self.core.sessions}
-        self._groups = Groups(plan.routes)
         self._dpids = {node.name: node.dpid or 0 for node in plan.fabric.switches}
         self._links = {link.name: link for link in fabric_links(plan.fabric)}
         self._peers: dict[tuple[int, int], int] = {}
@@ -114,7 +112,7 @@ class Machine:
         down = self.down_ports(dpid)
         found = set()
         for group in self.switches[dpid].groups.values():
-            if self._groups.target(group.number) == target:
+            if self.plan.routes.target_of(group.number) == target:
                 found |= {self._peers[dpid, bucket.port] for bucket in group.buckets if bucket.port not in down}
         return found
 
@@ -139,7 +137,7 @@ class Machine:
             for name, dpid in self._dpids.items():
                 if name == target:
                     continue
-                reachable = routes.next_hops.reaches(name, target)
+                reachable = routes.distance(name, target) is not None
                 assert bool(self.next_switches(dpid, target)) == reachable, (name, target, sorted(self.down))
 
 
