@@ -39,7 +39,8 @@ MACS = st.integers(0, (1 << 48) - 1).map(lambda value: ":".join(f"{byte:02x}" fo
 IPS = st.ip_addresses(v=4).map(str)
 U16 = st.integers(0, 65_535)
 U64 = st.integers(0, (1 << 64) - 1)
-PORTS = st.integers(1, 0xFFFFFF00)
+PORTS = st.integers(1, 0xFEFF)
+"""Open vSwitch numbers no port higher."""
 VLANS = st.integers(1, 4094)
 GROUP_NUMBERS = st.integers(0, 0xFFFFFF00)
 
@@ -120,7 +121,8 @@ def actions(
         st.builds(ToGroup, groups),
         st.builds(ToController, st.integers(1, 0xFFE5)),
     ]
-    found: list[Action] = draw(st.lists(st.one_of(kinds), max_size=4))
+    found: list[Action] = draw(st.lists(st.one_of(kinds), max_size=2))
+    found += draw(st.lists(st.builds(Output, ports | st.just(IN_PORT)) | st.builds(ToGroup, groups), max_size=2))
     if match.vlan == NO_VLAN and draw(st.booleans()):
         found.insert(draw(st.integers(0, len(found))), PushVlan(draw(VLANS)))
     elif match.vlan and draw(st.booleans()):

@@ -7,6 +7,7 @@ import controller.green  # noqa: F401 - first, it makes Ryu importable
 # isort: split
 
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ class OpenFlowSocket:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._xid = 0
+        self._packet_ins: deque[Any] = deque()
         self.datapath: Any = ProtocolDesc(ofp.OFP_VERSION)
         self.datapath.id = 1
         self._send(parser.OFPHello(self.datapath, [parser.OFPHelloElemVersionBitmap([ofp.OFP_VERSION])]))
@@ -46,6 +48,7 @@ class OpenFlowSocket:
         xid = self._send(codec.barrier(self.datapath))
         complaints = []
         while (answer := self._receive()).xid != xid:
+            self._keep(answer)
             if answer.msg_type == ofp.OFPT_ERROR:
                 complaints.append(codec.error_text(answer))
         return complaints
@@ -56,7 +59,8 @@ class OpenFlowSocket:
         entries: list[Any] = []
         while True:
             answer = self._receive()
-            if answer.xid == xid:
+            self._keep(answer)
+            if answer.xid == xid and hasattr(answer, "body"):
                 entries += answer.body
                 if not answer.flags & ofp.OFPMPF_REPLY_MORE:
                     return entries
@@ -80,6 +84,24 @@ class OpenFlowSocket:
             [ryu_rules.read_group(1, entry) for entry in self.ask(codec.groups_request(self.datapath))],
             [ryu_rules.read_meter(1, entry) for entry in self.ask(codec.meters_request(self.datapath))],
         )
+
+    def port_descriptions(self) -> list[Any]:
+        """All ports, with what is up."""
+        return self.ask(parser.OFPPortDescStatsRequest(self.datapath, 0))
+
+    def want_packet_ins(self) -> None:
+        """Ask for what rules hand to the controller."""
+        assert self.change([parser.OFPSetConfig(self.datapath, ofp.OFPC_FRAG_NORMAL, ofp.OFPCML_NO_BUFFER)]) == []
+
+    def packet_in(self) -> Any:
+        """Wait for the next packet that a rule handed to the controller."""
+        while not self._packet_ins:
+            self._keep(self._receive())
+        return self._packet_ins.popleft()
+
+    def _keep(self, message: Any) -> None:
+        if message.msg_type == ofp.OFPT_PACKET_IN:
+            self._packet_ins.append(message)
 
     def _send(self, message: Any) -> int:
         self._xid += 1
