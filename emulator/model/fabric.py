@@ -26,7 +26,7 @@ ETHERNET_HEADER_BYTES = 14
 MAX_RATE_BPS = 1_600_000_000_000
 """Fastest link: 1.6 Tbit/s, as in IEEE P802.3dj."""
 
-MIN_STORAGE_SHARE = 0.001
+MIN_STORAGE_SHARE = 0.01
 """Least part of a line for either class, see `LinkSpec.storage_share`: below, the other one would hold it for long."""
 
 MAX_INTERFACE_NAME = 15

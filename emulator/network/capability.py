@@ -6,9 +6,10 @@ import errno
 import struct
 
 from emulator.errors import HostError, MissingCapability, NodeError
-from emulator.network import qdisc
+from emulator.network import qdisc_tree
 from emulator.network.namespace import Namespace
 from emulator.network.netlink import CREATE, RTM_NEWQDISC, KernelRefused, NetlinkSocket, Request, text
+from emulator.network.qdisc import Netem
 from emulator.network.wiring import LOOPBACK_INDEX
 
 VIRTUAL_ENGINE = "the virtual engine brings its own kernel: use 'icgw run'"
@@ -29,7 +30,8 @@ def has_netem() -> bool:
         raise HostError(f"{error}: this needs root") from None
     try:
         with namespace.entered(), NetlinkSocket() as kernel:
-            body = qdisc.request_body(LOOPBACK_INDEX, 0, qdisc.Netem(delay_ns=1))
+            [delay] = qdisc_tree.nested([Netem(delay_ns=1)])
+            body = qdisc_tree.request_body(LOOPBACK_INDEX, delay)
             try:
                 kernel.execute([Request(RTM_NEWQDISC, body, "netem", CREATE)])
             except KernelRefused as refused:

@@ -7,16 +7,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from emulator.errors import LinkError
-from emulator.network import interfaces, qdisc
+from emulator.network import interfaces, qdisc_tree
 from emulator.network.interfaces import InterfaceCounters
 from emulator.network.namespace import Namespace
 from emulator.network.netlink import RTM_GETLINK, RTM_GETQDISC, NetlinkSocket, attributes
 from emulator.network.ports import Port
 from emulator.network.qdisc import Mark
-from emulator.network.shaping import rate_level
+from emulator.network.shaping import class_queues, line_of
 
 _STATS2 = 7
 _BASIC, _QUEUE, _APP, _PACKETS64 = 1, 3, 4, 8
+
+
+@dataclass(frozen=True)
+class ClassSample:
+    """The state of the queue of one class of traffic, where storage and compute are kept apart.
+
+    Attributes:
+        name: ``storage`` or ``compute``.
+        tx_packets: Packets that have left, or are next to leave.
+        tx_bytes: Their bytes, Ethernet header included, overhead on the line not.
+        dropped: Packets that the full queue dropped.
+        queued_packets: Packets that wait, with the one on the line if it is of this class and nothing else waits.
+        queued_bytes: Their bytes.
+    """
+
+    name: str
+    tx_packets: int
+    tx_bytes: int
+    dropped: int
+    queued_packets: int
+    queued_bytes: int
 
 
 @dataclass(frozen=True)
@@ -32,6 +53,7 @@ class QueueSample:
         queued_packets: Packets that wait for the line. At a switch's port the one on the line is included (not with an
             ECN threshold); at a host's port those in propagation are too (see `Port.qdiscs`).
         queued_bytes: Their bytes.
+        classes: The queues of storage and compute, where they are kept apart.
     """
 
     interface: str
@@ -41,6 +63,7 @@ class QueueSample:
     marked: int
     queued_packets: int
     queued_bytes: int
+    classes: tuple[ClassSample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,7 @@ class _Statistics:
     application: bytes
 
 
-def _statistics(one: qdisc.Installed) -> _Statistics:
+def _statistics(one: qdisc_tree.Installed) -> _Statistics:
     nested = attributes(one.attributes[_STATS2])
     octets, packets = struct.unpack_from("=QI", nested[_BASIC])
     if _PACKETS64 in nested:
@@ -62,7 +85,7 @@ def _statistics(one: qdisc.Installed) -> _Statistics:
     return _Statistics(packets, octets, drops, queued, backlog, nested.get(_APP, b""))
 
 
-def sample(port: Port, installed: dict[int, qdisc.Installed]) -> QueueSample:
+def sample(port: Port, installed: dict[int, qdisc_tree.Installed]) -> QueueSample:
     """Combine the statistics of a port's qdiscs.
 
     Args:
@@ -73,18 +96,26 @@ def sample(port: Port, installed: dict[int, qdisc.Installed]) -> QueueSample:
         LinkError: A qdisc is gone.
     """
     try:
-        outer = _statistics(installed[qdisc.handle(1)])
-        queue = _statistics(installed[qdisc.handle(rate_level(port.qdiscs) + 1)])
-        marked = 0
-        for depth, one in enumerate(port.qdiscs):
-            if isinstance(one, Mark):
-                # tc_red_xstats: early, pdrop, other, marked
-                marked = struct.unpack_from("=4I", _statistics(installed[qdisc.handle(depth + 1)]).application)[3]
+        there = {one.handle: _statistics(installed[one.handle]) for one in port.qdiscs}
     except KeyError:
         raise LinkError(f"link {port.link}: a qdisc of {port.interface} is gone") from None
+    outer, queue = there[port.qdiscs[0].handle], there[line_of(port.qdiscs).handle]
+    markers = [there[one.handle] for one in port.qdiscs if isinstance(one.qdisc, Mark)]
     return QueueSample(
-        port.interface, outer.packets, outer.octets, outer.drops, marked, queue.queued_packets, queue.queued_bytes
+        port.interface,
+        outer.packets,
+        outer.octets,
+        outer.drops,
+        # tc_red_xstats: early, pdrop, other, marked
+        sum(struct.unpack_from("=4I", one.application)[3] for one in markers),
+        queue.queued_packets,
+        queue.queued_bytes,
+        tuple(_class_sample(name, there[one.handle]) for name, one in class_queues(port.qdiscs).items()),
     )
+
+
+def _class_sample(name: str, one: _Statistics) -> ClassSample:
+    return ClassSample(name, one.packets, one.octets, one.drops, one.queued_packets, one.queued_bytes)
 
 
 class QueueReader:
@@ -112,10 +143,10 @@ class QueueReader:
         """
         samples = []
         for kernel, ports in self._places:
-            installed: dict[int, dict[int, qdisc.Installed]] = {index: {} for index in ports}
-            for body in kernel.dump(RTM_GETQDISC, qdisc.query_body(0, -1), "list of qdiscs"):
-                if qdisc.interface_index(body) in installed:
-                    one = qdisc.decode(body)
+            installed: dict[int, dict[int, qdisc_tree.Installed]] = {index: {} for index in ports}
+            for body in kernel.dump(RTM_GETQDISC, qdisc_tree.LIST_BODY, "list of qdiscs"):
+                if qdisc_tree.interface_index(body) in installed:
+                    one = qdisc_tree.decode(body)
                     installed[one.interface_index][one.handle] = one
             samples += [sample(port, installed[index]) for index, port in ports.items()]
         return samples

@@ -29,6 +29,9 @@ _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 _ERRNO = struct.Struct("=i")
+NESTED = 0x8000
+"""Put on the type of attributes that are rows of attributes, where the kernel asks for it (NLA_F_NESTED)."""
+
 _TYPE_MASK = 0x3FFF
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 270, 10, 11, 12
 _RECEIVE_BYTES = 1 << 16
@@ -76,17 +79,22 @@ def u64(kind: int, value: int) -> bytes:
     return attribute(kind, struct.pack("=Q", value))
 
 
-def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
-    """Decode a row of attributes; of several with the same type the last one stays."""
-    found: dict[int, bytes] = {}
+def attribute_list(data: bytes, offset: int = 0) -> list[tuple[int, bytes]]:
+    """Decode a row of attributes as (type, payload), in order."""
+    found = []
     end = len(data)
     while offset + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
         if length < 4 or offset + length > end:
             break
-        found[kind & _TYPE_MASK] = data[offset + 4 : offset + length]
+        found.append((kind & _TYPE_MASK, data[offset + 4 : offset + length]))
         offset += length + (-length % 4)
     return found
+
+
+def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
+    """Decode a row of attributes; of several with the same type the last one stays."""
+    return dict(attribute_list(data, offset))
 
 
 @dataclass(frozen=True)

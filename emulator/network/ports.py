@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from emulator.errors import LinkError
 from emulator.model.fabric import Fabric, Link, LinkSpec
 from emulator.network.offloads import Offloads
-from emulator.network.qdisc import Qdisc
+from emulator.network.qdisc_tree import Placed
 from emulator.network.shaping import plan
 from emulator.rng import derive
 
@@ -25,7 +25,7 @@ class Port:
         spec: The link's properties.
         at_host: Whether the node is a host.
         offloads: Features of the interface.
-        qdiscs: What shapes the outgoing direction, outermost first; empty if the links are not shaped.
+        qdiscs: What shapes the outgoing direction, parents first; empty if the links are not shaped.
     """
 
     node: str
@@ -36,7 +36,7 @@ class Port:
     spec: LinkSpec
     at_host: bool
     offloads: Offloads
-    qdiscs: tuple[Qdisc, ...]
+    qdiscs: tuple[Placed, ...]
 
 
 def link_ports(

@@ -1,33 +1,23 @@
 """Queueing disciplines as plain data: encoded for the kernel, and decoded from what it says it has set.
 
-Each class has the fields that matter here, in exact units; `differences` compares what was asked with what is there.
-Structures and attribute numbers are those of linux/pkt_sched.h.
+Each class has the fields that matter here, in exact units. Structures and attribute numbers are those of
+linux/pkt_sched.h. Where each sits on its interface is `emulator.network.qdisc_tree`'s business.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Union
 
-from emulator.network.netlink import attribute, attributes, text, u32, u64
-
-ROOT = 0xFFFFFFFF
-"""TC_H_ROOT: the parent of an interface's first qdisc."""
+from emulator.network.netlink import NESTED, attribute, attribute_list, attributes, u32, u64
 
 TICK_NS = 64
 """PSCHED_SHIFT 6: the kernel's old time unit for token buckets."""
 
-_TCMSG = struct.Struct("=BxxxiIII")
-_TCA_KIND, _TCA_OPTIONS = 1, 2
 _MAX_U32 = 0xFFFFFFFF
 _LOSS_SCALE = 0xFFFFFFFF
 _UNLIMITED_PACKETS = 1_000_000_000
-
-
-def handle(number: int) -> int:
-    """The handle ``number:``."""
-    return number << 16
 
 
 @dataclass(frozen=True)
@@ -174,68 +164,44 @@ class Fifo:
         return cls(struct.unpack_from("=I", options)[0])
 
 
-Qdisc = Union[Netem, TokenBucket, Mark, Fifo]  # noqa: UP007 - evaluated at run time, Python 3.10
-_CLASSES: dict[str, type[Netem] | type[TokenBucket] | type[Mark] | type[Fifo]] = {
-    one.kind: one for one in (Netem, TokenBucket, Mark, Fifo)
-}
-
-
-def request_body(interface_index: int, depth: int, qdisc: Qdisc) -> bytes:
-    """Body of RTM_NEWQDISC for the *depth*-th of nested qdiscs (0: the interface's root).
-
-    Qdisc number *depth* has the handle ``<depth + 1>:`` and sits in class ``<depth>:1`` of the one above it.
-    """
-    parent = ROOT if depth == 0 else handle(depth) | 1
-    header = _TCMSG.pack(0, interface_index, handle(depth + 1), parent, 0)
-    return header + text(_TCA_KIND, qdisc.kind) + attribute(_TCA_OPTIONS, qdisc.options())
-
-
-def query_body(interface_index: int, depth: int) -> bytes:
-    """Body of RTM_GETQDISC for one qdisc of an interface."""
-    return _TCMSG.pack(0, interface_index, handle(depth + 1), 0, 0)
-
-
 @dataclass(frozen=True)
-class Installed:
-    """A qdisc as the kernel has it.
+class Shares:
+    """ETS as a deficit round robin: classes take turns, each for its quantum of bytes, and skip those without packets.
+
+    A packet's class is the number in its priority if that names this qdisc, as Open vSwitch's queues name the qdisc
+    ``1:``; all other packets are in the last class.
 
     Attributes:
-        interface_index: Where.
-        handle: Its handle.
-        kind: Its name.
-        qdisc: Its settings, if it is of a kind known here.
-        attributes: All of the message's attributes.
+        quanta_bytes: Of each class.
     """
 
-    interface_index: int
-    handle: int
-    kind: str
-    qdisc: Qdisc | None
-    attributes: dict[int, bytes]
+    kind: ClassVar[str] = "ets"
+
+    quanta_bytes: tuple[int, ...]
+
+    _PRIORITIES: ClassVar[int] = 16
+
+    def options(self) -> bytes:
+        """Payload of TCA_OPTIONS."""
+        last = len(self.quanta_bytes) - 1
+        quanta = b"".join(u32(4, quantum) for quantum in self.quanta_bytes)
+        priorities = attribute(6, bytes([last])) * self._PRIORITIES
+        return attribute(1, bytes([last + 1])) + attribute(3 | NESTED, quanta) + attribute(5 | NESTED, priorities)
+
+    @classmethod
+    def decode(cls, options: bytes) -> Shares:
+        """Read what the kernel dumps; classes of which it says something else than asked come out without quanta."""
+        found = attributes(options)
+        quanta = tuple(struct.unpack_from("=I", one)[0] for _, one in attribute_list(found.get(3, b"")))
+        priorities = {one[0] for _, one in attribute_list(found.get(5, b""))}
+        strict = found.get(2, b"\0")[0]
+        if strict or priorities != {len(quanta) - 1}:
+            return cls(())
+        return cls(quanta)
 
 
-def interface_index(body: bytes) -> int:
-    """Interface number of an answer to RTM_GETQDISC, without decoding the rest."""
-    return int(_TCMSG.unpack_from(body)[1])
-
-
-def decode(body: bytes) -> Installed:
-    """Read an answer to RTM_GETQDISC."""
-    _family, index, own_handle, _parent, _info = _TCMSG.unpack_from(body)
-    found = attributes(body, _TCMSG.size)
-    kind = found.get(_TCA_KIND, b"").rstrip(b"\0").decode()
-    known = _CLASSES.get(kind)
-    qdisc = known.decode(found[_TCA_OPTIONS]) if known and _TCA_OPTIONS in found else None
-    return Installed(index, own_handle, kind, qdisc, found)
-
-
-def differences(asked: Qdisc, found: Qdisc | None) -> list[str]:
-    """What the kernel set otherwise than asked, one text each; a field read back as None is not known."""
-    if type(asked) is not type(found):
-        return [f"a {asked.kind} qdisc was asked for, there is {found.kind if found else 'none'}"]
-    result = []
-    for one in fields(asked):
-        wanted, there = getattr(asked, one.name), getattr(found, one.name)
-        if there is not None and wanted != there:
-            result.append(f"{asked.kind} {one.name} is {there} instead of {wanted}")
-    return result
+Qdisc = Union[Netem, TokenBucket, Mark, Fifo, Shares]  # noqa: UP007 - evaluated at run time, Python 3.10
+KINDS: dict[str, type[Netem] | type[TokenBucket] | type[Mark] | type[Fifo] | type[Shares]] = {
+    one.kind: one for one in (Netem, TokenBucket, Mark, Fifo, Shares)
+}
+"""By the kernel's names."""

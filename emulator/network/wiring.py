@@ -8,7 +8,7 @@ from ipaddress import IPv4Interface
 from typing import Protocol
 
 from emulator.errors import LinkError
-from emulator.network import interfaces, qdisc
+from emulator.network import interfaces, qdisc_tree
 from emulator.network.interfaces import End, Interface
 from emulator.network.netlink import CREATE, RTM_GETLINK, RTM_GETQDISC, RTM_NEWQDISC, NetlinkSocket, Request
 from emulator.network.offloads import EthtoolSocket
@@ -132,11 +132,11 @@ def shaping_requests(port: Port, index: int) -> list[Request]:
     return [
         Request(
             RTM_NEWQDISC,
-            qdisc.request_body(index, depth, one),
-            f"link {port.link}: {one.kind} qdisc at {port.interface}",
+            qdisc_tree.request_body(index, one),
+            f"link {port.link}: {one.qdisc.kind} qdisc at {port.interface}",
             CREATE,
         )
-        for depth, one in enumerate(port.qdiscs)
+        for one in port.qdiscs
     ]
 
 
@@ -147,9 +147,9 @@ def check_ports(kernel: Kernel, features: Features, ports: Sequence[Port]) -> No
         LinkError: Something differs from what was asked; names the link, the interface and every difference.
     """
     there = list_interfaces(kernel)
-    installed: dict[int, dict[int, qdisc.Installed]] = {}
-    for body in kernel.dump(RTM_GETQDISC, qdisc.query_body(0, -1), "list of qdiscs"):
-        one = qdisc.decode(body)
+    installed: dict[int, dict[int, qdisc_tree.Installed]] = {}
+    for body in kernel.dump(RTM_GETQDISC, qdisc_tree.LIST_BODY, "list of qdiscs"):
+        one = qdisc_tree.decode(body)
         installed.setdefault(one.interface_index, {})[one.handle] = one
     for port in ports:
         interface = there.get(port.interface)
@@ -182,9 +182,9 @@ def _feature_differences(port: Port, features: Mapping[str, bool]) -> list[str]:
     ]
 
 
-def _qdisc_differences(port: Port, installed: Mapping[int, qdisc.Installed]) -> list[str]:
+def _qdisc_differences(port: Port, installed: Mapping[int, qdisc_tree.Installed]) -> list[str]:
     wrong = []
-    for depth, asked in enumerate(port.qdiscs):
-        one = installed.get(qdisc.handle(depth + 1))
-        wrong += qdisc.differences(asked, one.qdisc if one else None)
+    for asked in port.qdiscs:
+        one = installed.get(asked.handle)
+        wrong += qdisc_tree.differences(asked.qdisc, one.qdisc if one else None)
     return wrong

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.model.fabric import Aqm, LinkSpec
-from emulator.network import qdisc
+from emulator.network import qdisc, qdisc_tree
 from emulator.network.bridge_switch import outside_tree
 from emulator.network.netlink import attribute, attributes
 from emulator.network.ports import link_ports
-from emulator.network.qdisc import Fifo, Mark, Netem, TokenBucket
-from emulator.network.shaping import in_flight_packets, plan, rate_level
+from emulator.network.qdisc import Fifo, Mark, Netem, Shares, TokenBucket
+from emulator.network.qdisc_tree import ROOT, Placed, handle
+from emulator.network.shaping import class_queues, in_flight_packets, line_of, plan
 from topologies import chain, dumbbell, icgw, single
 
 RATES = st.integers(1, 200_000_000_000).map(lambda octets: 8 * octets)
@@ -26,6 +27,7 @@ SPECS = st.builds(
     true_packets=st.booleans(),
     aqm=st.sampled_from(Aqm),
     ecn_threshold_packets=st.integers(1, 10_000),
+    storage_share=st.none() | st.floats(0.01, 0.99),
 )
 FABRICS = st.one_of(
     st.builds(chain, hops=st.integers(1, 20)),
@@ -63,19 +65,22 @@ QDISCS = st.one_of(
     ),
     st.builds(Mark, threshold_bytes=U32),
     st.builds(Fifo, limit_packets=U32),
+    st.builds(Shares, quanta_bytes=st.lists(st.integers(1, 2**32 - 1), min_size=2, max_size=16).map(tuple)),
 )
 
 
-@given(QDISCS, st.integers(0, 5))
-def test_decoding_undoes_encoding(one: qdisc.Qdisc, depth: int) -> None:
+@given(QDISCS, st.integers(1, 0xFFFF), st.integers(0, 2**32 - 1))
+def test_decoding_undoes_encoding(one: qdisc.Qdisc, number: int, parent: int) -> None:
     """Whatever the numbers, what is encoded is read back without a difference."""
-    assert qdisc.differences(one, qdisc.decode(qdisc.request_body(3, depth, one)).qdisc) == []
+    installed = qdisc_tree.decode(qdisc_tree.request_body(3, Placed(one, handle(number), parent)))
+    assert installed.handle == handle(number)
+    assert qdisc_tree.differences(one, installed.qdisc) == []
 
 
 @given(QDISCS, QDISCS)
 def test_different_settings_are_told_apart(one: qdisc.Qdisc, other: qdisc.Qdisc) -> None:
     """Two qdiscs that differ in anything that is read back are never taken for the same."""
-    found = qdisc.decode(qdisc.request_body(3, 0, other)).qdisc
+    found = qdisc_tree.decode(qdisc_tree.request_body(3, Placed(other, handle(1), ROOT))).qdisc
     same = one == other or (
         isinstance(one, TokenBucket)
         and isinstance(other, TokenBucket)
@@ -83,7 +88,7 @@ def test_different_settings_are_told_apart(one: qdisc.Qdisc, other: qdisc.Qdisc)
     )
     if isinstance(one, Netem) and isinstance(other, Netem) and not other.loss:
         same = same or (one == other)
-    assert (qdisc.differences(one, found) == []) == same
+    assert (qdisc_tree.differences(one, found) == []) == same
 
 
 @given(st.dictionaries(st.integers(1, 100), st.binary(max_size=70), max_size=20))
@@ -101,21 +106,37 @@ def test_reading_attributes_never_fails(data: bytes) -> None:
 
 @given(SPECS, st.booleans())
 def test_every_plan_has_one_line_and_room_for_its_queue(spec: LinkSpec, at_host: bool) -> None:
-    """Exactly one stage has the rate, the delay is in exactly one place, and the queue holds what was asked."""
-    stages = plan(spec, at_host=at_host, seed=1)
-    rated = [one for one in stages if isinstance(one, (Netem, TokenBucket)) and one.rate_bytes_per_s]
-    assert len(rated) == 1
-    assert stages[rate_level(stages)] is rated[0]
-    assert rated[0].rate_bytes_per_s * 8 == spec.rate_bps
+    """The delay and the loss are in exactly one place, the line has the rate, every queue holds what was asked."""
+    placed = plan(spec, at_host=at_host, seed=1)
+    stages = [one.qdisc for one in placed]
+    line = line_of(placed).qdisc
+    assert isinstance(line, (Netem, TokenBucket))
+    assert line.rate_bytes_per_s * 8 == spec.rate_bps
     assert sum(one.delay_ns for one in stages if isinstance(one, Netem)) == spec.delay_ns
     assert sum(one.loss for one in stages if isinstance(one, Netem)) == Netem.loss_from_ppm(spec.loss_ppm)
-    if spec.aqm is Aqm.ECN_THRESHOLD:
-        assert stages[-1] == Fifo(spec.waiting_packets)
-    else:
-        [line] = rated
-        assert isinstance(line, Netem)
-        room = line.limit_packets - 1 - (in_flight_packets(spec) if len(stages) == 1 else 0)
-        assert room == spec.waiting_packets
+    apart = spec.storage_share is not None and not at_host
+    queues = [one for one in stages if isinstance(one, Fifo) or (isinstance(one, Netem) and one.rate_bytes_per_s)]
+    assert len(queues) == (2 if apart else 1)
+    for queue in queues:
+        if spec.aqm is Aqm.ECN_THRESHOLD:
+            assert queue == Fifo(spec.waiting_packets)
+        else:
+            assert isinstance(queue, Netem)
+            assert queue.rate_bytes_per_s * 8 == spec.rate_bps
+            room = queue.limit_packets - 1 - (in_flight_packets(spec) if len(stages) == 1 else 0)
+            assert room == spec.waiting_packets
+
+
+@given(SPECS, st.booleans())
+def test_every_plan_is_one_tree(spec: LinkSpec, at_host: bool) -> None:
+    """Each qdisc but the first is in a class of one before it, no two have the same place or handle."""
+    placed = plan(spec, at_host=at_host)
+    assert placed[0].parent == ROOT
+    for number, one in enumerate(placed[1:], 1):
+        assert one.parent & 0xFFFF0000 in {earlier.handle for earlier in placed[:number]}
+    assert len({one.handle for one in placed}) == len({one.parent for one in placed}) == len(placed)
+    # Open vSwitch's queues are classes of the qdisc 1:, wherever that is.
+    assert {one.parent for one in class_queues(placed).values()} <= {0x10001, 0x10002}
 
 
 @given(FABRICS)

@@ -32,6 +32,7 @@ from emulator.network.host import end_programs
 from emulator.network.namespace import Namespace, processes_in, read_sysctl, write_sysctl
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.probe import echo_request, is_reply
+from emulator.network.qdisc import Netem
 from topologies import chain, dumbbell, icgw, single
 
 GBIT = 10**9
@@ -362,7 +363,8 @@ def test_what_tc_refuses_is_an_error_and_leaves_nothing() -> None:
     """
     network = build(chain(hops=3))
     port = network.links[1][0]
-    broken = replace(port, qdiscs=(replace(port.qdiscs[0], loss=0, delay_ns=-5),))  # type: ignore[type-var]
+    [delay, *rest] = port.qdiscs
+    broken = replace(port, qdiscs=(replace(delay, qdisc=Netem(delay_ns=-5)), *rest))
     network.links[1] = (broken, network.links[1][1])  # type: ignore[index]
     network._made.ports[port.node][-1] = broken
     with pytest.raises(

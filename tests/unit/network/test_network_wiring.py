@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from emulator.errors import LinkError
-from emulator.network import interfaces, qdisc
+from emulator.network import interfaces, qdisc_tree
 from emulator.network.netlink import RTM_GETLINK, Request, attribute, text, u32
 from emulator.network.ports import Port, link_ports
 from emulator.network.qdisc import Netem, Qdisc
@@ -44,7 +44,7 @@ class FakeKernel:
             row = text(3, self.port.interface) + attribute(1, mac) + u32(4, self.mtu) + u32(40, self.segments)
             row += attribute(16, bytes([6 if self.running else 2]))
             return [header + row] if self.there else []
-        return [qdisc.request_body(7, depth, one) for depth, one in enumerate(self.qdiscs)]
+        return [qdisc_tree.request_body(7, one) for one in qdisc_tree.nested(self.qdiscs)]
 
 
 @dataclass
@@ -57,9 +57,9 @@ class FakeFeatures:
         return self.features
 
 
-GOOD = FakeKernel(PORT, PORT.qdiscs)
+GOOD = FakeKernel(PORT, [one.qdisc for one in PORT.qdiscs])
 FEATURES = FakeFeatures(PORT.offloads.wanted())
-ASKED = PORT.qdiscs[0]
+ASKED = PORT.qdiscs[0].qdisc
 assert isinstance(ASKED, Netem)
 
 
