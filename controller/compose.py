@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.classes import classed_switches
 from controller.designs import Design, Plan, plan
 from controller.flows import Program
 from controller.routing import Spread
@@ -29,7 +30,8 @@ class Composer:
 
     def __init__(self, fabric: Fabric, design: Design, spread: Spread) -> None:
         self._base = plan(fabric, design, (), spread, tenants=True)
-        self._site = Site(fabric, self._base.routes.attachments, self._base.hops, self._base.via)
+        base = self._base
+        self._site = Site(fabric, base.routes.attachments, base.hops, base.via, classed_switches(fabric))
         self._compiler = Compiler(self._site)
 
     @property

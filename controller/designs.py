@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from functools import cached_property
 
+from controller.classes import class_rules, classed_switches
 from controller.flows import FlowRule, Group, Program
 from controller.pipeline import discovery, forwarding, open_admission
 from controller.routing import Routes, Spread
@@ -114,7 +115,8 @@ def plan(
     """
     design = Design(design)
     routes = routes or Routes(fabric, Spread(spread))
-    steering = Steering(fabric, routes, tuple(services))
+    classed = classed_switches(fabric)
+    steering = Steering(fabric, routes, tuple(services), classed)
     via: dict[str, tuple[str, ...]] = {}
     hops: dict[str, Hop] = {}
     rules: list[FlowRule] = []
@@ -130,7 +132,8 @@ def plan(
     rules += discovery(fabric)
     if not tenants:
         rules += open_admission(fabric, routes.attachments)
-    rules += forwarding(fabric, routes, exempt=exempt, deliver=tenants)
+    rules += forwarding(fabric, routes, exempt=exempt, classed=classed, deliver=tenants)
+    rules += class_rules(fabric, services)
     rules.sort(key=lambda rule: (rule.dpid, rule.table, -rule.priority))
     return Plan(
         fabric,

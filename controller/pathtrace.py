@@ -48,6 +48,7 @@ class Step:
         in_port, out_port: Switch ports, only of switches.
         rules: The rules that matched, only of switches.
         reports: What the controller got, only of switches.
+        queue: Queue of the port by which it left, or None.
     """
 
     node: str
@@ -57,6 +58,7 @@ class Step:
     out_port: int | None = None
     rules: tuple[FlowRule, ...] = ()
     reports: tuple[Report, ...] = ()
+    queue: int | None = None
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,8 @@ class Tracer:
         """The way so far, and the leg if it ends here."""
         frame = verdict.sent[0].frame if verdict.sent else verdict.frame
         what = "switches" if verdict.sent else "drops"
-        way = (*steps, Step(node, what, frame, port, verdict.output, verdict.matched, verdict.reports))
+        queue = verdict.sent[0].queue if verdict.sent else None
+        way = (*steps, Step(node, what, frame, port, verdict.output, verdict.matched, verdict.reports, queue))
         if not verdict.sent:
             return Leg(way, Outcome.DROPPED, f"{node} drops it ({verdict.reason})", frame), way
         if len(verdict.sent) > 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from controller.flows import (
     ETH_TYPE_ARP,
@@ -16,7 +15,6 @@ from controller.flows import (
     ETH_TYPE_LLDP,
     IN_PORT,
     IP_PROTO_TCP,
-    Action,
     ArpReply,
     FlowRule,
     Match,
@@ -27,7 +25,7 @@ from controller.flows import (
     cookie_of,
 )
 from controller.frame import ARP_REQUEST
-from controller.routing import Attachment
+from controller.paths import Attachment, Paths
 from emulator.model.fabric import Fabric
 
 PRIORITY_DEFAULT = 0
@@ -41,28 +39,6 @@ PRIORITY_DISCOVER = 500
 PRIORITY_OWN_ADDRESS = 200
 LLDP_BYTES = 512
 """How much of an LLDP frame the controller gets."""
-
-
-class Paths(Protocol):
-    """Where packets go, for `forwarding`.
-
-    Attributes:
-        attachments: Where each host is attached.
-        colours: Each attached host's colour, below ``planes``.
-        planes: Number of planes.
-    """
-
-    @property
-    def attachments(self) -> Mapping[str, Attachment]: ...  # noqa: D102
-
-    @property
-    def colours(self) -> Mapping[str, int]: ...  # noqa: D102
-
-    @property
-    def planes(self) -> int: ...  # noqa: D102
-
-    def towards(self, switch: str, target: str, plane: int) -> Action | None:
-        """What sends a packet from a switch to another one on a plane; None: no switches lead there."""
 
 
 def discovery(fabric: Fabric) -> Iterator[FlowRule]:

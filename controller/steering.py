@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from controller.flows import ETH_TYPE_IPV4, IP_PROTO_TCP, FlowRule, Match, Purpose, SetField, Table, cookie_of
-from controller.routing import Routes
+from controller.paths import Paths
 from controller.services import Service, storage_nodes
 from controller.spread import assign
 from emulator.errors import ControllerError
@@ -35,7 +35,7 @@ class Steering:
     """
 
     def __init__(
-        self, fabric: Fabric, routes: Routes, services: tuple[Service, ...], classed: Collection[int] = ()
+        self, fabric: Fabric, routes: Paths, services: tuple[Service, ...], classed: Collection[int] = ()
     ) -> None:
         self._fabric = fabric
         self._routes = routes

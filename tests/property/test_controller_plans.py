@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.changes import Change
-from controller.core import reconcile
+from controller.changes import Change, difference
 from controller.designs import Design, Plan, plan
 from controller.flows import ETH_TYPE_ARP, ETH_TYPE_LLDP, FlowRule, Purpose, purpose_of
 from controller.flowtable import Switch, overlap
@@ -174,10 +173,10 @@ def test_reconciling_any_table_gives_the_planned_one(fabric: Fabric, old: Design
         rules = list(have.rules)
         random.shuffle(rules)
         held = Switch(rules[: len(rules) // 2], have.groups)
-        held.apply(reconcile(switch.dpid, held.program, want))
+        held.apply(difference(switch.dpid, held.program, want))
         assert set(held.program.rules) == set(want.rules)
         assert set(held.program.groups) == set(want.groups)
-        assert not reconcile(switch.dpid, held.program, want)
+        assert not difference(switch.dpid, held.program, want)
 
 
 @given(fabrics(), st.sampled_from(Design))
@@ -310,3 +309,33 @@ def test_spreading_flows_delivers_whatever_the_switches_hash(fabric: Fabric, des
             assert len(leg.steps) == len(expected.steps)
         for flow_hash in (0, 7, 1 << 31):
             assert tracer.leg(source.name, frame, flow_hash) in tracer.ways(source.name, frame)
+
+
+@settings(max_examples=30)
+@given(fabrics(), st.sampled_from(Design), st.data())
+def test_storage_and_compute_take_their_queues_where_links_have_two(
+    fabric: Fabric, design: Design, data: st.DataObject
+) -> None:
+    """On a switch with such a link TCP of services leaves by queue 0 and all else by queue 1; elsewhere by none.
+
+    Paths are those of the same fabric without queues.
+    """
+    chosen = data.draw(st.sets(st.sampled_from(range(len(fabric.links)))))
+    links = tuple(
+        replace(link, spec=replace(link.spec, storage_share=0.5)) if index in chosen else link
+        for index, link in enumerate(fabric.links)
+    )
+    made = planned(Fabric("queues", fabric.nodes, links), design)
+    with_queues = {end for index in chosen for end in (links[index].a, links[index].b)}
+    tracer, plain = Tracer(made), Tracer(planned(fabric, design))
+    for source, target in permutations(fabric.hosts, 2):
+        for protocol, port in PROTOCOLS:
+            journey = tracer.journey(source.name, target.name, protocol, port)
+            expected = plain.journey(source.name, target.name, protocol, port)
+            storage = protocol == "tcp" and port in PORTS and target.role is Role.STORAGE
+            for leg, same in zip(journey.there + journey.back, expected.there + expected.back, strict=True):
+                assert [step.node for step in leg.steps] == [step.node for step in same.steps]
+                for step in leg.steps:
+                    if fabric.by_name[step.node].is_switch:
+                        queue = None if step.node not in with_queues else 0 if storage else 1
+                        assert step.queue == queue, step
