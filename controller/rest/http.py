@@ -1,21 +1,27 @@
-"""Requests, responses and problems as plain data, and the table of routes. No sockets."""
+"""Requests, responses and problems as plain data. No sockets."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from controller.rest.events import Follow
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 MAX_TARGET_BYTES = 8192
 MAX_HEADERS_BYTES = 65_536
-MAX_BODY_BYTES = 65_536
+MAX_BODY_BYTES = 1 << 20
 MOST_WAIT_MS = 60_000
 """The longest that ``/v1/health`` waits."""
+MOST_SHOWN = 200
 
 
 class Problem(Exception):
@@ -25,10 +31,10 @@ class Problem(Exception):
         status: HTTP status.
         detail: One sentence for this occurrence.
         headers: Further response headers.
-        extra: Further members of the body, for example ``parameter``.
+        extra: Further members of the body, for example ``parameter`` or ``errors``.
     """
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, **extra: str) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, **extra: Any) -> None:
         super().__init__(status, detail)
         self.status = HTTPStatus(status)
         self.detail = detail
@@ -45,44 +51,27 @@ class Request:
 
     Attributes:
         method: In capitals.
-        path: Decoded path.
+        segments: The path, split at its slashes and then decoded, so that a name may contain an encoded slash.
         query: Parameters, each at most once.
+        headers: By name in lower case.
+        body: Undecoded.
+        path: As it stood in the request line, for messages.
     """
 
     method: str
-    path: str
+    segments: tuple[str, ...]
     query: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    path: str = "/"
 
     def known(self, *names: str) -> None:
         """Refuse parameters with other names."""
         for name in self.query:
             if name not in names:
                 allowed = ", ".join(names) or "none"
-                raise Problem(400, f"unknown parameter {name!r}; this resource takes: {allowed}", parameter=name)
-
-    def integer(self, name: str, default: int | None, lowest: int, highest: int) -> int | None:
-        """A number among the parameters; decimal, or hexadecimal with ``0x``."""
-        text = self.query.get(name)
-        if text is None:
-            return default
-        value = parse_integer(text)
-        if value is None or not lowest <= value <= highest:
-            raise Problem(400, f"{name} is a number from {lowest} to {highest}, not {text!r}", parameter=name)
-        return value
-
-    def choice(self, name: str, default: str, choices: Collection[str]) -> str:
-        """One of several words among the parameters."""
-        text = self.query.get(name, default)
-        if text not in choices:
-            raise Problem(400, f"{name} is one of {', '.join(choices)}, not {text!r}", parameter=name)
-        return text
-
-    def text(self, name: str) -> str:
-        """A parameter that must be there."""
-        text = self.query.get(name)
-        if not text:
-            raise Problem(400, f"the parameter {name} is missing", parameter=name)
-        return text
+                text = name[:MOST_SHOWN]
+                raise Problem(400, f"unknown parameter {text!r}; this resource takes: {allowed}", parameter=text)
 
 
 @dataclass(frozen=True)
@@ -94,12 +83,18 @@ class Response:
         body: Bytes.
         content_type: Media type.
         headers: Further headers.
+        follow: Instead of the body: what to send as it happens.
     """
 
     status: int
-    body: bytes
+    body: bytes = b""
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    follow: Follow | None = None
+
+    def with_headers(self, **headers: str) -> Response:
+        """The same with further headers; underscores in names become hyphens."""
+        return replace(self, headers={**self.headers, **{k.replace("_", "-"): v for k, v in headers.items()}})
 
 
 def parse_integer(text: str) -> int | None:
@@ -114,9 +109,10 @@ def parse_integer(text: str) -> int | None:
     return None
 
 
-def json_response(data: Any, status: int = 200) -> Response:
-    """A JSON body."""
-    return Response(status, json.dumps(data).encode() + b"\n")
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON body; of a model, the fields that were set."""
+    text = data.model_dump_json(exclude_unset=True) if isinstance(data, BaseModel) else json.dumps(data)
+    return Response(status, text.encode() + b"\n", headers=dict(headers or {}))
 
 
 def problem_response(problem: Problem, instance: str) -> Response:
@@ -126,66 +122,46 @@ def problem_response(problem: Problem, instance: str) -> Response:
         "title": problem.status.phrase,
         "status": problem.status.value,
         "detail": problem.detail,
-        "instance": instance,
+        "instance": _as_uri(instance),
         **problem.extra,
     }
     return Response(problem.status, json.dumps(body).encode() + b"\n", PROBLEM_JSON, problem.headers)
 
 
-def parse_request(method: str, target: str) -> Request:
-    """Split a request target.
+def _as_uri(text: str) -> str:
+    """A request's path as it may stand in a URI, whatever was in it."""
+    return "".join(char if "!" <= char <= "~" and char not in '"<>\\^`{|}' else "%3F" for char in text)[:MOST_SHOWN]
+
+
+def parse_request(method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Request:
+    """Split a request target, in origin form or absolute form.
 
     Raises:
         Problem: It is too long, malformed, or has a parameter twice.
     """
     if len(target) > MAX_TARGET_BYTES:
         raise Problem(414, f"the request target has {len(target)} bytes, at most {MAX_TARGET_BYTES} are taken")
+    whole = target.split("#", 1)[0]
+    if whole[:7].lower() == "http://":
+        authority, slash, rest = whole[7:].partition("/")
+        whole = slash + rest
+        if not authority or "@" in authority:
+            raise Problem(400, "the request target is malformed")
+    if not whole.startswith("/"):
+        raise Problem(400, "the request target is malformed: it begins with a slash")
+    path, _, query_text = whole.partition("?")
     try:
-        parts = urlsplit(target)
-        path = unquote(parts.path, errors="strict")
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query), errors="strict")
+        segments = tuple(unquote(part, errors="strict") for part in path[1:].split("/"))
+        pairs = parse_qsl(
+            query_text, keep_blank_values=True, strict_parsing=bool(query_text), errors="strict", max_num_fields=64
+        )
+        for text in (*segments, *(text for pair in pairs for text in pair)):
+            text.encode()
     except ValueError:
         raise Problem(400, "the request target is malformed") from None
     query: dict[str, str] = {}
     for name, value in pairs:
         if name in query:
-            raise Problem(400, f"the parameter {name!r} is there twice", parameter=name)
+            raise Problem(400, f"the parameter {name[:MOST_SHOWN]!r} is there twice", parameter=name[:MOST_SHOWN])
         query[name] = value
-    return Request(method, path, query)
-
-
-Handler = Callable[..., Response]
-"""Takes the request and the path's variables."""
-
-
-class Router:
-    """Finds the handler for a path. Patterns are like ``/stats/flow/{dpid}``."""
-
-    def __init__(self) -> None:
-        self._routes: list[tuple[list[str], Handler]] = []
-
-    def add(self, pattern: str, handler: Handler) -> None:
-        """Add a resource that can be read."""
-        self._routes.append((pattern.strip("/").split("/"), handler))
-
-    def dispatch(self, request: Request) -> Response:
-        """Answer a request.
-
-        Raises:
-            Problem: There is no such resource, or it cannot be used with this method.
-        """
-        segments = request.path.strip("/").split("/")
-        for pattern, handler in self._routes:
-            if len(pattern) != len(segments):
-                continue
-            variables = {}
-            for part, segment in zip(pattern, segments, strict=True):
-                if part.startswith("{"):
-                    variables[part[1:-1]] = segment
-                elif part != segment:
-                    break
-            else:
-                if request.method not in ("GET", "HEAD"):
-                    raise Problem(405, f"{request.method} is not possible here: read-only", {"Allow": "GET, HEAD"})
-                return handler(request, **variables)
-        raise Problem(404, f"there is no resource {request.path[:200]!r}")
+    return Request(method, segments, query, dict(headers or {}), body, path)
