@@ -70,7 +70,8 @@ def read_headers(data: bytes) -> Headers:
     if len(data) < 14:
         return Headers(defect=f"{len(data)} bytes are no Ethernet header")
     found: dict[str, object] = {"eth_dst": _mac(data[0:6]), "eth_src": _mac(data[6:12])}
-    offset, vlans, defect = 12, [], ""
+    offset, defect = 12, ""
+    vlans: list[int] = []
     kind = int.from_bytes(data[offset : offset + 2], "big")
     while kind in _TAGS and len(vlans) < _MOST_TAGS and len(data) >= offset + 6:
         vlans.append(int.from_bytes(data[offset + 2 : offset + 4], "big") & 0xFFF)
