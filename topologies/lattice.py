@@ -39,7 +39,7 @@ class Lattice:
         twist: How far links that close a short dimension are shifted along each long one; 0: a straight torus.
 
     Raises:
-        TopologyError: A twist in a torus that has not exactly two different sizes, or one beyond the longer.
+        TopologyError: A twist in a torus that has not exactly two different sizes above 1, or one beyond the longer.
     """
 
     shape: Place
@@ -48,11 +48,9 @@ class Lattice:
     def __post_init__(self) -> None:
         if not self.twist:
             return
-        sizes = sorted(set(self.shape))
-        if len(sizes) != 2 or sizes[0] < 2:
-            raise TopologyError(
-                f"only tori with two different sizes, both above 1, can be twisted, not {self}", key="twist"
-            )
+        sizes = sorted({size for size in self.shape if size > 1})
+        if len(sizes) != 2:
+            raise TopologyError(f"only tori with two different sizes above 1 can be twisted, not {self}", key="twist")
         if not 0 < self.twist < sizes[1]:
             raise TopologyError(f"{self.twist} is out of range: 0 to {sizes[1] - 1}", key="twist")
 
@@ -156,6 +154,24 @@ class Lattice:
         ways = self.ways(source, target)
         tied = len(ways) > 1 and ways[0].dimension == ways[1].dimension
         return ways[1] if tied and source[ways[0].dimension] % 2 else ways[0]
+
+    @cached_property
+    def uniform_loads(self) -> dict[Direction, float]:
+        """Flows on the links of each direction, if every card has one to every other on all shortest ways evenly."""
+        used: dict[Place, dict[Direction, float]] = {}
+        total = dict.fromkeys(self.directions, 0.0)
+        steps = {direction: self.neighbour((0,) * len(self.shape), direction) for direction in self.directions}
+        for place, _ in sorted(self._distances.items(), key=lambda entry: entry[1]):
+            ways = self._ways[place]
+            hops = dict.fromkeys(self.directions, 0.0)
+            for way in ways:
+                hops[way] += 1 / len(ways)
+                for direction, share in used[self.offset(steps[way], place)].items():
+                    hops[direction] += share / len(ways)
+            used[place] = hops
+            for direction, share in hops.items():
+                total[direction] += share
+        return total
 
     @property
     def diameter(self) -> int:

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from emulator.errors import TopologyError
 from emulator.model.routing import Route
@@ -106,36 +106,43 @@ def compress(actions: Mapping[int, Action], bits: int) -> list[Cover[Action]]:
     """
     if not actions:
         return []
-    rank = {action: number for number, action in enumerate(dict.fromkeys(actions.values()))}
-    return sorted(_chosen(_tree(sorted(actions), actions, 0, bits), None, rank), key=lambda one: (one.length, one.key))
+    kinds = list(dict.fromkeys(actions.values()))
+    bit = {action: 1 << number for number, action in enumerate(kinds)}
+    tree = _tree(sorted((key, bit[action]) for key, action in actions.items()), 0, bits)
+    found = [Cover(key, length, kinds[chosen.bit_length() - 1]) for key, length, chosen in _chosen(tree, 0)]
+    return sorted(found, key=lambda one: (one.length, one.key))
 
 
-@dataclass(frozen=True)
-class _Tree(Generic[Action]):
-    """Keys with the same first bits, and the actions that are equally good as the default for all of them."""
+class _Tree(NamedTuple):
+    """Keys with the same first bits, and the set of actions that are equally good as the default for all of them."""
 
     key: int
     length: int
-    actions: frozenset[Action]
-    halves: tuple[_Tree[Action], ...]
+    good: int
+    halves: tuple[_Tree, ...]
 
 
-def _tree(keys: Sequence[int], actions: Mapping[int, Action], length: int, bits: int) -> _Tree[Action]:
-    if len(keys) == 1:
-        return _Tree(keys[0] >> (bits - length), length, frozenset((actions[keys[0]],)), ())
-    prefix = keys[0] >> (bits - length)
-    middle = bisect_left(keys, (prefix * 2 + 1) << (bits - length - 1))
-    halves = tuple(_tree(half, actions, length + 1, bits) for half in (keys[:middle], keys[middle:]) if half)
-    common = frozenset.intersection(*(half.actions for half in halves))
-    return _Tree(prefix, length, common or frozenset.union(*(half.actions for half in halves)), halves)
+def _tree(leaves: Sequence[tuple[int, int]], length: int, bits: int) -> _Tree:
+    first, good = leaves[0]
+    prefix = first >> (bits - length)
+    if len(leaves) == 1:
+        return _Tree(prefix, length, good, ())
+    middle = bisect_left(leaves, ((prefix * 2 + 1) << (bits - length - 1),))
+    if middle in (0, len(leaves)):
+        half = _tree(leaves, length + 1, bits)
+        return _Tree(prefix, length, half.good, (half,))
+    low, high = _tree(leaves[:middle], length + 1, bits), _tree(leaves[middle:], length + 1, bits)
+    return _Tree(prefix, length, low.good & high.good or low.good | high.good, (low, high))
 
 
-def _chosen(tree: _Tree[Action], inherited: Action | None, rank: Mapping[Action, int]) -> Iterator[Cover[Action]]:
-    if inherited not in tree.actions:
-        inherited = min(tree.actions, key=rank.__getitem__)
-        yield Cover(tree.key, tree.length, inherited)
+def _chosen(tree: _Tree, inherited: int) -> Iterator[tuple[int, int, int]]:
+    """Prefixes, and which action each is for: the first that is good, unless the one from above is."""
+    if not inherited & tree.good:
+        inherited = tree.good & -tree.good
+        yield tree.key, tree.length, inherited
     for half in tree.halves:
-        yield from _chosen(half, inherited, rank)
+        if half.halves or not inherited & half.good:
+            yield from _chosen(half, inherited)
 
 
 def network(key: int, length: int) -> IPv4Network:

@@ -1,0 +1,321 @@
+"""Figures of each supernode topology as formulas, with the reason why each bisection is what it is.
+
+Every bisection has two sides. That there is a cut with so much bandwidth is shown by naming it. That none has less
+follows, where it is said, from flows: if every card can send *f* to every other at the same time without overloading a
+link, then a cut between halves of N/2 cards carries N²/4 flows of *f*, and so has at least that bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice, product
+from math import ceil, cos, pi, prod
+
+from emulator.model.fabric import Fabric
+from topologies import cards
+from topologies.cascade import TORUS, exits
+from topologies.dual_plane import PLANES
+from topologies.figures import Bisection, Figures
+from topologies.lattice import Lattice, Place
+from topologies.tree import trunks
+
+_BEST_CUTS = 64
+
+
+def torus_bisection_links(shape: Place) -> int:
+    """Links between the halves of a straight torus, exact.
+
+    A ring is cut at two links; if its size is even, halving every ring of the largest dimension cuts 2N/k links, and
+    uniform traffic in dimension order loads each of these links equally, which proves that no cut has less. If it is
+    odd, the row in the middle has to be halved along the next dimension, and so on (Aroca and Fernández Anta,
+    Bisection (Band)Width of Product Networks, 2014). Two cards in a dimension have one link and not two, so that such a
+    dimension costs as much to cut as one of four.
+    """
+    ordered = sorted((size for size in shape if size > 1), key=lambda size: 4 if size == 2 else size, reverse=True)
+    links = 0
+    for number, size in enumerate(ordered):
+        links += (1 if size == 2 else 2) * prod(ordered[number + 1 :])
+        if size % 2 == 0:
+            break
+    return links
+
+
+def torus(fabric: Fabric) -> Figures:
+    """Figures of a `torus3d`."""
+    shape = tuple(cards.number(fabric, key) for key in "xyz")
+    return _torus(Lattice(shape, cards.number(fabric, "twist")), cards.number(fabric, "rate_bps"))
+
+
+def _torus(lattice: Lattice, rate: int) -> Figures:
+    shape = lattice.shape
+    ports = lattice.cards * len(lattice.directions)
+    busiest = max(lattice.uniform_loads.values())
+    bisection = twisted_bisection(lattice, rate) if lattice.twist else _links(torus_bisection_links(shape), rate)
+    return Figures(
+        cards=lattice.cards,
+        switches=0,
+        links=ports // 2,
+        card_ports=ports,
+        switch_ports=0,
+        diameter_hops=lattice.diameter if lattice.twist else sum(size // 2 for size in shape),
+        mean_hops=lattice.mean_hops if lattice.twist else _mean_hops(shape) * lattice.cards / (lattice.cards - 1),
+        bisection=bisection,
+        uniform_bps=(lattice.cards - 1) * rate / busiest,
+    )
+
+
+def _mean_hops(shape: Place) -> float:
+    """Links between two cards of a straight torus, a card and itself included."""
+    return sum(size * size // 4 / size for size in shape)
+
+
+def _links(number: int, rate_bps: int) -> Bisection:
+    return Bisection.exactly(number * rate_bps)
+
+
+def twisted_bisection(lattice: Lattice, rate_bps: int) -> Bisection:
+    """Bounds for a twisted torus.
+
+    From below by uniform traffic on all shortest ways. From above by slabs: cards on one side of a plane through the
+    torus, for the waves that go around it the fewest times.
+    """
+    half = lattice.cards // 2
+    least = ceil(half * (lattice.cards - half) / max(lattice.uniform_loads.values()) - 1e-9)
+    waves = sorted(_waves(lattice), key=lambda wave: _stiffness(lattice, wave))[1 : _BEST_CUTS + 1]
+    most = min(_cut(lattice, wave) for wave in waves)
+    return Bisection(least * rate_bps, most * rate_bps)
+
+
+def _waves(lattice: Lattice) -> Iterator[tuple[float, ...]]:
+    """Turns per link in each dimension, for each wave that closes on the torus."""
+    for numbers in product(*map(range, lattice.shape)):
+        shift = sum(
+            number * lattice.twist / size
+            for number, size, long in zip(numbers, lattice.shape, lattice.long, strict=True)
+            if long
+        )
+        yield tuple(
+            number / size if long else (number + shift) / size
+            for number, size, long in zip(numbers, lattice.shape, lattice.long, strict=True)
+        )
+
+
+def _stiffness(lattice: Lattice, wave: tuple[float, ...]) -> float:
+    return sum(1 - cos(2 * pi * wave[direction.dimension]) for direction in lattice.directions)
+
+
+def _cut(lattice: Lattice, wave: tuple[float, ...]) -> int:
+    """Links between the half of the cards where the wave is ahead and the others."""
+    turns = {place: sum(a * b for a, b in zip(wave, place, strict=True)) % 1 for place in lattice.places()}
+    half = set(sorted(turns, key=lambda place: (round(turns[place], 9) % 1, place))[: lattice.cards // 2])
+    return sum(lattice.neighbour(place, direction) not in half for place in half for direction in lattice.directions)
+
+
+def tree(fabric: Fabric) -> Figures:
+    """Figures of a `tree`."""
+    fanouts = cards.shape("fanouts", cards.word(fabric, "fanouts"))
+    links = trunks(fanouts, cards.word(fabric, "oversubscription"))
+    return _tree(fanouts, links, cards.number(fabric, "rate_bps"))
+
+
+def _tree(fanouts: Place, links: Place, rate_bps: int) -> Figures:
+    total = prod(fanouts)
+    switches = [prod(fanouts[:level]) for level in range(len(fanouts))]
+    trunk_links = sum(prod(fanouts[: level + 1]) * count for level, count in enumerate(links))
+    return Figures(
+        cards=total,
+        switches=sum(switches),
+        links=trunk_links,
+        card_ports=total,
+        switch_ports=2 * trunk_links - total,
+        diameter_hops=2 * len(fanouts) if fanouts[0] > 1 else _tree_diameter(fanouts),
+        mean_hops=_tree_mean_hops(fanouts),
+        bisection=_links(tree_bisection_links(fanouts, links), rate_bps),
+        uniform_bps=(total - 1) * rate_bps / max(_tree_loads(fanouts, links, total)),
+    )
+
+
+def _tree_diameter(fanouts: Place) -> int:
+    return 2 * (len(fanouts) - next((level for level, fanout in enumerate(fanouts) if fanout > 1), 0))
+
+
+def _tree_mean_hops(fanouts: Place) -> float:
+    total, hops = prod(fanouts), 0
+    for level in range(len(fanouts)):
+        below = prod(fanouts[level + 1 :])
+        hops += 2 * (len(fanouts) - level) * (prod(fanouts[level:]) - below)
+    return hops / (total - 1)
+
+
+def _tree_loads(fanouts: Place, links: Place, total: int) -> list[float]:
+    """Flows on a link of each level one way, if every card has one to every other of *total* cards."""
+    sizes = [prod(fanouts[level + 1 :]) for level in range(len(fanouts))]
+    return [size * (total - size) / count for size, count in zip(sizes, links, strict=True)]
+
+
+def tree_bisection_links(fanouts: Place, links: Place) -> int:
+    """Links between the halves of a tree, exact.
+
+    Half of the root's trunks, since a trunk never has more links than what it joins below; with an odd number of
+    trunks, the subtree in the middle is halved in the same way.
+    """
+    below = tree_bisection_links(fanouts[1:], links[1:]) if fanouts[0] % 2 and len(fanouts) > 1 else 0
+    return fanouts[0] // 2 * links[0] + below
+
+
+def fat_tree(fabric: Fabric) -> Figures:
+    """Figures of a `fat_tree`: it can carry any permutation at full rate, so no cut has less than half of its cards."""
+    k = cards.number(fabric, "k")
+    total, half = k**3 // 4, k // 2
+    rate = cards.number(fabric, "rate_bps")
+    within_edge, within_pod = half - 1, half * (half - 1)
+    beyond = total - 1 - within_edge - within_pod
+    return Figures(
+        cards=total,
+        switches=5 * k * k // 4,
+        links=3 * total,
+        card_ports=total,
+        switch_ports=5 * total,
+        diameter_hops=6,
+        mean_hops=(2 * within_edge + 4 * within_pod + 6 * beyond) / (total - 1),
+        bisection=_links(total // 2, rate),
+        uniform_bps=float(rate),
+    )
+
+
+def dual_plane(fabric: Fabric) -> Figures:
+    """Figures of a `dual_plane`.
+
+    In each plane, with p of R leaves on one side: cards whose leaf is on the other side are cut from it, and every
+    spine is cut from the fewer leaves. This is linear in p, so the best is to part the leaves, or the cards of each.
+    """
+    nodes, rails, spines = (cards.number(fabric, key) for key in ("nodes", "rails", "spines"))
+    total, rate = nodes * rails, cards.number(fabric, "rate_bps")
+    least = min(abs(total // 2 - p * nodes) + spines * min(p, rails - p) for p in range(rails // 2 + 1))
+    at_card = (total - 1) / PLANES
+    at_spine = nodes * (total - nodes) / spines / PLANES
+    return Figures(
+        cards=total,
+        switches=PLANES * (rails + spines),
+        links=PLANES * (total + rails * spines),
+        card_ports=PLANES * total,
+        switch_ports=PLANES * (total + 2 * rails * spines),
+        diameter_hops=4 if rails > 1 else 2,
+        mean_hops=(2 * (nodes - 1) + 4 * (total - nodes)) / (total - 1),
+        bisection=_links(PLANES * least, rate),
+        uniform_bps=(total - 1) * rate / max(at_card, at_spine),
+    )
+
+
+def dragonfly(fabric: Fabric) -> Figures:
+    """Figures of a `dragonfly`.
+
+    The cut: half of the groups on each side, and with an odd number of groups the one in the middle halved so that its
+    global links stay on their side. From below by uniform traffic on minimal routes.
+    """
+    a, p, h = (cards.number(fabric, key) for key in "aph")
+    groups, rate = a * h + 1, cards.number(fabric, "rate_bps")
+    total = groups * a * p
+    over_global, within = (a * p) ** 2, p * p + 2 * a * p * p * h
+    busiest = max(over_global, within if a > 1 else 0, total - 1)
+    half = total // 2
+    least = ceil(half * (total - half) / busiest - 1e-9)
+    most = (groups // 2) ** 2 + (min(_halved_group(a, p, h)) if groups % 2 else 0)
+    links = total + groups * a * (a - 1) // 2 + groups * a * h // 2
+    other_router, other_group = p * (a - 1), total - a * p
+    return Figures(
+        cards=total,
+        switches=groups * a,
+        links=links,
+        card_ports=total,
+        switch_ports=2 * links - total,
+        diameter_hops=5 if a > 1 else 3,
+        mean_hops=(2 * (p - 1) + 3 * other_router + (3 + 2 * (a - 1) / a) * other_group) / (total - 1),
+        bisection=Bisection(min(least, most) * rate, most * rate),
+        uniform_bps=(total - 1) * rate / busiest,
+    )
+
+
+def _halved_group(a: int, p: int, h: int) -> Iterator[int]:
+    """Links cut in a group whose cards are halved, by the number of its routers on one side.
+
+    With as many global links on a side as there are groups on it none of these is cut, so each missing one costs one.
+    """
+    for routers in range(a // 2 + 1):
+        misplaced = abs(a * p // 2 - routers * p)
+        yield routers * (a - routers) + misplaced + abs(a * h // 2 - routers * h)
+
+
+def cascade(fabric: Fabric) -> Figures:
+    """Figures of a `cascade`.
+
+    The cut: half of the supernodes on each side, with an odd number the one in the middle halved; or every supernode
+    halved in the same way, if it can be, so that no link of the layer is cut. From below by uniform traffic on the
+    routes.
+    """
+    count, uplinks = cards.number(fabric, "supernodes"), cards.number(fabric, "uplinks")
+    sizes = cards.shape("shape", cards.word(fabric, "shape"))
+    rate, uplink_rate = cards.number(fabric, "rate_bps"), cards.number(fabric, "uplink_rate_bps")
+    size = prod(sizes)
+    total, joining = size * count, count * uplinks
+    beyond = total - size
+    in_torus = cards.word(fabric, "inside") == TORUS
+    if in_torus:
+        inside, lattice = _torus(Lattice(sizes), rate), Lattice(sizes)
+        out = [lattice.distance(exits(sizes, uplinks)[0], place) for place in islice(lattice.places(), size // uplinks)]
+        crossing = sum(out) / len(out) + 2 + _mean_hops(sizes)
+        diameter = max(inside.diameter_hops, max(out) + 2 + inside.diameter_hops)
+    else:
+        inside = _tree(sizes, trunks(sizes, "1"), rate)
+        crossing = diameter = 2 * len(sizes) + 2
+    most = count // 2 * uplinks * uplink_rate + count % 2 * inside.bisection.at_most_bps
+    if size % 2 == 0:
+        most = min(most, count * inside.bisection.at_most_bps)
+    half = total // 2
+    loads = _torus_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
+    busiest = max(size / uplinks * beyond / uplink_rate, max(loads) / rate)
+    least = min(ceil(half * (total - half) / busiest - 1e-6), most)
+    switches = uplinks + count * inside.switches
+    links = count * inside.links + joining
+    card_ports = count * inside.card_ports + (joining if in_torus else 0)
+    return Figures(
+        cards=total,
+        switches=switches,
+        links=links,
+        card_ports=card_ports,
+        switch_ports=2 * links - card_ports,
+        diameter_hops=diameter,
+        mean_hops=((size - 1) * inside.mean_hops + beyond * crossing) / (total - 1),
+        bisection=Bisection(least, most),
+        uniform_bps=(total - 1) / busiest,
+    )
+
+
+def _torus_loads(sizes: Place, uplinks: int, count: int) -> list[float]:
+    """Flows on each link of one torus of a cascade, if every card has one to every other of all supernodes."""
+    lattice, leaving = Lattice(sizes), exits(sizes, uplinks)
+    block = lattice.cards // uplinks
+    within = lattice.uniform_loads
+    loads = {(place, direction): within[direction] for place in lattice.places() for direction in lattice.directions}
+
+    def send(source: Place, target: Place, flows: int) -> None:
+        while source != target:
+            direction = lattice.next(source, target)
+            loads[source, direction] += flows
+            source = lattice.neighbour(source, direction)
+
+    for place in lattice.places():
+        for exit_ in leaving:  # what comes from cards of the same block of the other supernodes
+            send(exit_, place, block * (count - 1))
+        send(place, leaving[lattice.index(place) // block], lattice.cards * (count - 1))
+    return list(loads.values())
+
+
+CLOSED_FORMS: dict[str, Callable[[Fabric], Figures]] = {
+    "cascade": cascade,
+    "dragonfly": dragonfly,
+    "dual_plane": dual_plane,
+    "fat_tree": fat_tree,
+    "torus3d": torus,
+    "tree": tree,
+}
