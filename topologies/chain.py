@@ -18,6 +18,7 @@ def chain(
     bdp_rtt_ns: int = checks.DEFAULT_BDP_RTT_NS,
     loss_ppm: int = 0,
     true_packets: bool = True,
+    storage_share: float | None = None,
 ) -> Fabric:
     """Build ``h0 - s1 - … - h1`` with *hops* equal links; one hop joins the hosts directly.
 
@@ -31,6 +32,8 @@ def chain(
         bdp_rtt_ns: Round-trip time that one bandwidth-delay product refers to, in ns.
         loss_ppm: Random loss on each link in parts per million.
         true_packets: Whether no packet on a line is larger than the MTU.
+        storage_share: Part of each line for storage traffic when compute traffic wants it too; each then has a queue of
+            its own. None: one queue for both.
 
     Raises:
         TopologyError: A parameter out of range.
@@ -45,6 +48,7 @@ def chain(
         bdp_rtt_ns=bdp_rtt_ns,
         loss_ppm=loss_ppm,
         true_packets=true_packets,
+        storage_share=storage_share,
     )
     builder = FabricBuilder("chain", hops=hops, rate_bps=rate_bps, delay_ns=delay_ns, mtu_bytes=mtu_bytes)
     builder.add_host("h0", "10.0.0.1/8")

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from emulator.errors import TopologyError
 from emulator.model.fabric import Aqm, LinkSpec
+from emulator.units import parse_share
 
 DEFAULT_RATE_BPS = 100_000_000_000
 DEFAULT_DELAY_NS = 500
@@ -47,7 +48,17 @@ def link_spec(**properties: int | float | bool | str | Aqm | None) -> LinkSpec:
     return LinkSpec(aqm=policy, **properties)  # type: ignore[arg-type]
 
 
-_FLOATS = {"queue_bdp"}
+def storage_share(value: object) -> object:
+    """A part of a line from a command line: text with a unit, such as ``30%``, or a number, which stays as it is.
+
+    Raises:
+        UnitError: The text has no unit, or another one.
+    """
+    return parse_share(value) / 1_000_000 if isinstance(value, str) else value
+
+
+_FLOATS = {"queue_bdp", "storage_share"}
+_OPTIONAL = {"queue_packets", "storage_share"}
 _FLAGS = {"true_packets"}
 _NAMES = {field.name for field in fields(LinkSpec)}
 
@@ -55,7 +66,7 @@ _NAMES = {field.name for field in fields(LinkSpec)}
 def _check_type(key: str, value: object) -> None:
     if key not in _NAMES:
         raise TypeError(key)
-    if key == "aqm" or (key == "queue_packets" and value is None):
+    if key == "aqm" or (key in _OPTIONAL and value is None):
         return
     if key in _FLAGS:
         good, wanted = isinstance(value, bool), "true or false"

@@ -22,6 +22,7 @@ def dumbbell(
     ecn_threshold_packets: int = LinkSpec.ecn_threshold_packets,
     loss_ppm: int = 0,
     true_packets: bool = True,
+    storage_share: float | None = None,
 ) -> Fabric:
     """Build hosts ``l1…`` on switch ``s1`` and ``r1…`` on ``s2``, with the bottleneck between the switches.
 
@@ -40,6 +41,8 @@ def dumbbell(
         ecn_threshold_packets: Mark packets that find more than this many waiting.
         loss_ppm: Random loss on the bottleneck in parts per million.
         true_packets: Whether no packet on a line is larger than the MTU.
+        storage_share: Part of the bottleneck for storage traffic when compute traffic wants it too; each then has a
+            queue of its own. None: one queue for both.
 
     Raises:
         TopologyError: A parameter out of range.
@@ -56,6 +59,7 @@ def dumbbell(
         ecn_threshold_packets=ecn_threshold_packets,
         loss_ppm=loss_ppm,
         true_packets=true_packets,
+        storage_share=storage_share,
     )
     if edge_rate_bps is None:
         edge_rate_bps = min(EDGE_TO_BOTTLENECK * rate_bps, MAX_RATE_BPS)

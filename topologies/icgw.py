@@ -43,6 +43,7 @@ def icgw(
     bdp_rtt_ns: int = checks.DEFAULT_BDP_RTT_NS,
     loss_ppm: int = 0,
     true_packets: bool = True,
+    storage_share: float | None = None,
 ) -> Fabric:
     """Build the reference fabric; both designs run on the same one.
 
@@ -61,6 +62,8 @@ def icgw(
         bdp_rtt_ns: Round-trip time that one bandwidth-delay product refers to, in ns.
         loss_ppm: Random loss on each link in parts per million.
         true_packets: Whether no packet on a line is larger than the MTU.
+        storage_share: Part of each line for storage traffic when compute traffic wants it too; each then has a queue of
+            its own. None: one queue for both.
 
     Raises:
         TopologyError: A parameter out of range.
@@ -77,6 +80,7 @@ def icgw(
         "bdp_rtt_ns": bdp_rtt_ns,
         "loss_ppm": loss_ppm,
         "true_packets": true_packets,
+        "storage_share": storage_share,
     }
     near = checks.link_spec(delay_ns=delay_ns, **properties)
     checks.count("zone_delay_ns", zone_delay_ns, least=0, most=10 * 10**9)

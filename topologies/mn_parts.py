@@ -99,11 +99,15 @@ class MnLink(FabricLink):
         mtu: str | None = None,
         loss: str | None = None,
         queue: int | None = None,
+        storage_share: str | float | None = None,
         **options: Any,
     ) -> None:
         with one_line():
-            words = {"rate": rate, "delay": delay, "mtu": mtu, "loss": loss, "queue": queue}
+            words: dict[str, Any] = {"rate": rate, "delay": delay, "mtu": mtu, "loss": loss, "queue": queue}
+            words["storage_share"] = storage_share
             spec = adapted(spec, {key: value for key, value in words.items() if value is not None})
+            if type(self).shapes:
+                capability.require_queues(f"{node1}--{node2}", spec, userspace=SERVICE.userspace)
             options = {**options, "spec": spec, "checksum_offload": not SERVICE.userspace, "shaped": type(self).shapes}
             super().__init__(node1, node2, **options)
         UNDO.callback(self.delete)
@@ -121,6 +125,7 @@ _LINK_WORDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "mtu": ("mtu_bytes", parse_size),
     "loss": ("loss_ppm", parse_share),
     "queue": ("queue_packets", lambda value: checks.count("queue", value, least=1, most=10_000_000)),
+    "storage_share": ("storage_share", checks.storage_share),
 }
 
 
@@ -129,7 +134,8 @@ def adapted(spec: LinkSpec | None, words: Mapping[str, Any]) -> LinkSpec:
 
     Args:
         spec: Of the topology; None where it is not one of ours.
-        words: ``rate``, ``delay``, ``mtu``, ``loss`` with their units, ``queue`` in packets.
+        words: ``rate``, ``delay``, ``mtu``, ``loss`` with their units, ``queue`` in packets, ``storage_share`` as a
+            share or a number below 1.
 
     Raises:
         TopologyError: An impossible value; names the word.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from emulator.errors import TopologyError, UnitError
 from emulator.model.fabric import Fabric
 from emulator.units import parse_rate, parse_share, parse_size, parse_time
-from topologies import FABRICS
+from topologies import FABRICS, checks
 
 _UNITS: dict[str, Callable[[str], int]] = {
     "_bps": parse_rate,
@@ -20,7 +21,7 @@ _UNITS: dict[str, Callable[[str], int]] = {
 LINE_WORDS = frozenset(
     {
         "rate", "edge_rate", "uplink_rate", "delay", "zone_delay", "uplink_delay",
-        "queue_packets", "queue_bdp", "bdp_rtt", "loss", "aqm",
+        "queue_packets", "queue_bdp", "bdp_rtt", "loss", "aqm", "storage_share",
     }
 )  # fmt: skip
 """Parameters, without their unit, that only a shaped link can have."""
@@ -73,12 +74,18 @@ def _resolve(name: str, word: str, value: object, parameters: Sequence[str]) -> 
     if word in parameters:
         if word == "true_packets":
             value = {"true": True, "false": False, "1": True, "0": False}.get(str(value).lower(), value)
+        elif word == "storage_share":
+            value = _parsed(word, value, checks.storage_share)
         return word, value
     for suffix, parse in _UNITS.items():
         if word + suffix in parameters:
-            try:
-                return word + suffix, parse(value)  # type: ignore[arg-type]
-            except UnitError as error:
-                raise TopologyError(error.reason, key=word) from None
+            return word + suffix, _parsed(word, value, parse)
     known = ", ".join(map(_bare, parameters))
     raise TopologyError(f"{name} has no such parameter: it takes {known}", key=word)
+
+
+def _parsed(word: str, value: object, parse: Callable[[Any], object]) -> object:
+    try:
+        return parse(value)
+    except UnitError as error:
+        raise TopologyError(error.reason, key=word) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import struct
 
-from emulator.errors import HostError, MissingCapability, NodeError
+from emulator.errors import HostError, LinkError, MissingCapability, NodeError
+from emulator.model.fabric import LinkSpec
 from emulator.network import qdisc_tree
 from emulator.network.namespace import Namespace
 from emulator.network.netlink import CREATE, RTM_NEWQDISC, KernelRefused, NetlinkSocket, Request, text
@@ -73,3 +74,21 @@ def require_kernel_datapath() -> None:
     """
     if not has_kernel_datapath():
         raise MissingCapability("openvswitch", f"this kernel has no Open vSwitch datapath; {VIRTUAL_ENGINE}")
+
+
+def require_queues(link: str, spec: LinkSpec, *, userspace: bool) -> None:
+    """Make sure that a link's traffic can be put into the queues that it is to have.
+
+    Args:
+        link: Its name.
+        spec: Its properties.
+        userspace: Open vSwitch forwards in its daemon.
+
+    Raises:
+        LinkError: The daemon cannot: it sends packets without the mark by which the link knows their queue.
+    """
+    if userspace and spec.storage_share is not None:
+        raise LinkError(
+            f"link {link}: storage and compute have queues of their own only behind Open vSwitch's kernel datapath, "
+            f"not its userspace one; {VIRTUAL_ENGINE}"
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import NodeError, TopologyError
 from emulator.model.fabric import Fabric
+from emulator.network.capability import require_queues
 from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
 from emulator.network.faults import Faults
@@ -252,12 +253,15 @@ def build(
         seed: Of random losses.
 
     Raises:
-        LinkError: A link's properties are beyond what the kernel can do.
+        LinkError: A link's properties are beyond what the kernel or the userspace datapath can do.
         TopologyError: Learning bridges in a fabric with loops, where broadcasts would circle for ever.
     """
     mode = fail_mode or ("secure" if controller else "standalone")
     if mode == "standalone" and _has_loop(fabric):
         raise TopologyError(f"the switches of {fabric.name!r} form loops: without a controller broadcasts would circle")
+    if shaped:
+        for link in fabric.links:
+            require_queues(link.name, link.spec, userspace=userspace)
     checksums = checksum_offload and not userspace
     links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
     return Network(Plan(fabric, links, controller, mode, {**quiet_sysctls(), **(sysctls or {})}, userspace))

@@ -73,6 +73,13 @@ Size = Annotated[
 ]
 Share = Annotated[int, _quantity(parse_share), _schema("A share with its unit.", "0 %", "0.1 %", "50 ppm")]
 
+Part = Annotated[
+    float,
+    _quantity(parse_share),
+    AfterValidator(lambda ppm: ppm / 1_000_000),
+    _schema("A part of a whole with its unit.", "30 %", "50 %"),
+]
+
 _QUEUE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>BDP|bdp|packets?)\s*")
 
 

@@ -15,6 +15,7 @@ from emulator.scenario.fields import (
     Flag,
     Index,
     Packets,
+    Part,
     Queue,
     Rate,
     Ratios,
@@ -59,14 +60,24 @@ class LinkParameters(Strict):
         return given
 
 
-class Chain(LinkParameters):
+class SwitchedLinks(LinkParameters):
+    """The same where switches follow rules, and so can tell storage traffic from other traffic."""
+
+    storage_share: Part = _optional(
+        "storage_share",
+        "Part of each line for storage traffic when compute traffic wants it too; each then has a queue of its own "
+        "where a switch sends. Left out: one queue for both.",
+    )
+
+
+class Chain(SwitchedLinks):
     """Two hosts, h0 and h1, with switches in a row between them."""
 
     kind: Literal["chain"]
     hops: Count = _optional("hops", "Links between the two hosts; there is a switch less.")
 
 
-class Dumbbell(LinkParameters):
+class Dumbbell(SwitchedLinks):
     """Pairs of hosts on two switches that share one bottleneck link."""
 
     kind: Literal["dumbbell"]
@@ -78,7 +89,7 @@ class Dumbbell(LinkParameters):
     )
 
 
-class Icgw(LinkParameters):
+class Icgw(SwitchedLinks):
     """Leaf-spine with GPU nodes, general compute nodes, gateways and storage nodes in two zones."""
 
     kind: Literal["icgw"]
@@ -90,7 +101,7 @@ class Icgw(LinkParameters):
     zone_delay_ns: Time = _optional("zone_delay", "Propagation delay between the zones, one way.")
 
 
-class Single(LinkParameters):
+class Single(SwitchedLinks):
     """Hosts on one switch."""
 
     kind: Literal["single"]

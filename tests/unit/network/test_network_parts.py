@@ -7,12 +7,12 @@ from pathlib import Path
 import networkx
 import pytest
 
-from emulator.errors import MissingCapability, NodeError, TopologyError
+from emulator.errors import LinkError, MissingCapability, NodeError, TopologyError
 from emulator.network import build, capability
 from emulator.network.bridge_switch import bridge_flows, outside_tree
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.probe import checksum, echo_request, is_reply
-from topologies import FABRICS, chain, icgw
+from topologies import FABRICS, chain, dumbbell, icgw
 
 
 def test_tree_of_the_reference_fabric() -> None:
@@ -53,6 +53,15 @@ def test_learning_bridges_and_loops_do_not_mix() -> None:
     assert build(icgw(), controller="tcp:127.0.0.1:6653")
     assert build(icgw(), fail_mode="secure")
     assert build(icgw(spines=1))
+
+
+def test_the_userspace_datapath_has_no_queues() -> None:
+    """Links that keep storage and compute apart are refused there, by name, unless they are not shaped at all."""
+    fabric = dumbbell(storage_share=0.3)
+    with pytest.raises(LinkError, match=r"^link s1-eth1--s2-eth1: storage and compute .* kernel datapath"):
+        build(fabric, userspace=True)
+    build(fabric, userspace=True, shaped=False)
+    build(fabric)
 
 
 def test_what_is_not_started_cannot_be_used() -> None:

@@ -113,6 +113,11 @@ def test_fabrics_do_not_depend_on_hash_seed(repository: Path) -> None:
         (chain, {"queue_bdp": "1"}, "queue_bdp"),
         (chain, {"queue_packets": 0}, "queue"),
         (chain, {"true_packets": 1}, "true_packets"),
+        (chain, {"storage_share": 1.0}, "storage_share"),
+        (single, {"storage_share": 0}, "storage_share"),
+        (icgw, {"storage_share": float("nan")}, "storage_share"),
+        (dumbbell, {"storage_share": "30 %"}, "storage_share"),
+        (dumbbell, {"storage_share": True}, "storage_share"),
         (dumbbell, {"pairs": 251}, "pairs"),
         (dumbbell, {"edge_rate_bps": 0}, "rate"),
         (dumbbell, {"aqm": "codel"}, "aqm"),
@@ -169,6 +174,21 @@ def test_words_take_units_or_plain_numbers() -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["30%", "30 %", "300000 ppm", 0.3])
+def test_storage_share_is_a_share_or_a_number(value: object) -> None:
+    """``storage_share=30%`` and ``0.3``, of which Mininet makes a number, are the same wherever it is taken."""
+    for name in ("chain", "dumbbell", "icgw", "single"):
+        fabric = fabric_from_words(name, [], {"storage_share": value})
+        assert 0.3 in {link.spec.storage_share for link in fabric.links}
+        assert fabric == FABRICS[name](storage_share=0.3)
+
+
+def test_only_the_bottleneck_keeps_storage_apart() -> None:
+    """On a dumbbell the queue parameters are the bottleneck's, so its edge links have one queue."""
+    assert [link.spec.storage_share for link in dumbbell(pairs=1, storage_share=0.3).links] == [0.3, None, None]
+    assert {link.spec.storage_share for link in icgw().links} == {None}
+
+
 @pytest.mark.parametrize(
     ("positional", "named", "text"),
     [
@@ -177,9 +197,11 @@ def test_words_take_units_or_plain_numbers() -> None:
         ([], {"delay": "5 parsecs"}, "delay: '5 parsecs' has an unknown unit"),
         ([], {"delay": "5us", "delay_ns": 1}, "delay_ns: is given twice"),
         ([3], {"hops": 3}, "hops: is given twice"),
-        (list(range(40)), {}, "chain takes at most 9 values"),
+        (list(range(40)), {}, "chain takes at most 10 values"),
         ([], {"true_packets": "maybe"}, "true_packets: 'maybe' is not true or false"),
         (["x"], {}, "hops: 'x' is not a whole number"),
+        ([], {"storage_share": "half"}, "storage_share: 'half' "),
+        ([], {"storage_share": 30}, "storage_share: a storage share of 30 is impossible: 0.01 to 0.99 of the line"),
     ],
 )
 def test_wrong_words_get_one_clear_line(positional: list[object], named: dict[str, object], text: str) -> None:
@@ -198,6 +220,7 @@ def test_wrong_words_get_one_clear_line(positional: list[object], named: dict[st
         ("icgw", [], {"delay": "5us"}, True),
         ("chain", [], {"rate_bps": 1}, True),
         ("icgw", [], {"zone_delay_ns": 1}, True),
+        ("icgw", [], {"storage_share": 0.3}, True),
         ("cascade", [], {"uplink_rate": "400Gbit/s"}, True),
         ("chain", [3, 10**9], {}, True),
         ("torus3d", [4, 4, 4], {"twist": 0}, False),
