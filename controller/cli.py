@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from controller import log
-from controller.config import Settings, load_fabric, load_services, parse_address
-from controller.designs import Design, plan
+from controller.config import Settings, load_fabric, load_services, parse_address, parse_interval
+from controller.designs import Design
+from controller.rest.tokens import load_tokens
 from controller.routing import Spread
 from emulator.errors import EmulatorError, ScenarioError
 
@@ -48,6 +49,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--listen", default="127.0.0.1:6653", metavar="ADDRESS:PORT", help="for switches (%(default)s)")
     parser.add_argument("--rest", default="127.0.0.1:8080", metavar="ADDRESS:PORT", help="for REST (%(default)s)")
+    parser.add_argument(
+        "--store",
+        metavar="FILE",
+        help="keep tenants, VPCs and policies there; hosts may talk only where policies allow it (or :memory:)",
+    )
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="who may use REST, as JSON; default: this machine")
+    parser.add_argument(
+        "--redundant", action="store_true", help="share the store with another controller: one decides, one stands by"
+    )
+    parser.add_argument(
+        "--balance", default="0", metavar="SECONDS", help="look at loads so often and move large flows (0: never)"
+    )
+    parser.add_argument(
+        "--lldp-interval",
+        default="10",
+        metavar="SECONDS",
+        help="look what is connected so often (%(default)s; 0: never)",
+    )
     parser.add_argument("--log", type=Path, metavar="FILE", help="log there instead of to standard error")
     parser.add_argument("--debug", action="store_true", help="log everything, tracebacks included")
     return parser
@@ -65,13 +84,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             spread=Spread(arguments.spread),
             listen=parse_address(arguments.listen, "--listen"),
             rest=parse_address(arguments.rest, "--rest"),
+            store=arguments.store,
+            tokens=load_tokens(arguments.tokens) if arguments.tokens else None,
+            redundant=arguments.redundant,
+            balance_interval_ns=parse_interval(arguments.balance, "--balance"),
+            lldp_interval_ns=parse_interval(arguments.lldp_interval, "--lldp-interval"),
         )
-        decided = plan(settings.fabric, settings.design, settings.services, settings.spread)
         log.set_up(arguments.log, debug=arguments.debug)
         # Imported late: Ryu takes its time, and a wrong argument should not have to wait for it.
         from controller.process import run
 
-        return run(settings, decided)
+        return run(settings)
     except EmulatorError as error:
         sys.stderr.write(f"controller: {error}\n")
         return error.exit_code

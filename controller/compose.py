@@ -33,20 +33,40 @@ class Composer:
         base = self._base
         self._site = Site(fabric, base.routes.attachments, base.hops, base.via, classed_switches(fabric))
         self._compiler = Compiler(self._site)
+        self._designed = self._base
+        self._design_rules = Program(self._base.rules)
+
+    @property
+    def base(self) -> Plan:
+        """The design's part without any resources."""
+        return self._base
 
     @property
     def ground(self) -> Ground:
         """What tenants' resources are checked against."""
         return self._site.ground
 
-    def plan(self, state: TenancyState) -> Plan:
-        """What switches should hold with these resources."""
-        fabric, base = self._base.fabric, self._base
+    def layers(self, state: TenancyState) -> tuple[Plan, dict[str, Program]]:
+        """What switches should hold with these resources, in layers that do not overlap.
+
+        Returns:
+            The design's part as a plan, and all rules and meters (but no groups, which resources do not change) by
+            name. A layer that did not change since the last call is the same object.
+        """
         services = tuple(
             Service(name, service.node, self._site.places[service.node].ip, service.port)
             for name, service in sorted(state.services.items())
         )
-        made = plan(fabric, base.design, services, routes=base.routes, tenants=True)
+        if services != self._designed.services:
+            base = self._base
+            self._designed = plan(base.fabric, base.design, services, routes=base.routes, tenants=True)
+            self._design_rules = Program(self._designed.rules)
+        tenants = {f"tenants: {name}": program for name, program in self._compiler.parts(state).items()}
+        return self._designed, {"base": self._design_rules, **tenants}
+
+    def plan(self, state: TenancyState) -> Plan:
+        """What switches should hold with these resources."""
+        made, _ = self.layers(state)
         tenants = self._compiler.program(state)
         rules = sorted((*made.rules, *tenants.rules), key=lambda rule: (rule.dpid, rule.table, -rule.priority))
         return replace(made, program=Program(tuple(rules), made.groups, tenants.meters))

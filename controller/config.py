@@ -8,11 +8,16 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from pathlib import Path
 
 from controller.designs import Design
+from controller.rest.auth import Tokens
+from controller.rest.tokens import check_exposure
 from controller.routing import Spread
 from controller.services import Service, services_from_json
 from emulator.errors import ScenarioError, TopologyError
 from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
+
+_NS = 10**9
+_LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.1, 3600.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,11 @@ class Settings:
         spread: How packets are spread over equal paths.
         listen: Where switches connect.
         rest: Where the REST interface is.
+        store: File of the tenants' resources, or ``:memory:``; None: no tenants, all hosts may talk.
+        tokens: Who may use the REST interface; None: everybody on this machine.
+        redundant: Another controller shares the store, and takes over if this one ends.
+        balance_interval_ns: Time between looks at the links' loads; 0: large flows are not moved.
+        lldp_interval_ns: Time between rounds of discovery; 0: no discovery.
     """
 
     fabric: Fabric
@@ -55,6 +65,18 @@ class Settings:
     spread: Spread
     listen: Address
     rest: Address
+    store: str | None = None
+    tokens: Tokens | None = None
+    redundant: bool = False
+    balance_interval_ns: int = 0
+    lldp_interval_ns: int = 10 * _NS
+
+    def __post_init__(self) -> None:
+        if self.store is not None and self.services:
+            raise ScenarioError("with --store, services are resources that are declared in the store", key="--services")
+        if self.redundant and self.store in (None, ":memory:"):
+            raise ScenarioError("needs a file that both controllers share: --store FILE", key="--redundant")
+        check_exposure(self.rest.host, self.tokens)
 
 
 def parse_address(text: str, key: str) -> Address:
@@ -74,6 +96,26 @@ def parse_address(text: str, key: str) -> Address:
     if not colon or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
         raise ScenarioError(f"{text!r} is not an address with a port, like 127.0.0.1:6653 or [::1]:6653", key=key)
     return Address(host, int(port))
+
+
+def parse_interval(text: str, key: str) -> int:
+    """Read a number of seconds; 0 stands for never.
+
+    Returns:
+        The interval in ns.
+
+    Raises:
+        ScenarioError: It is something else, or out of bounds.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if seconds != 0 and not _LEAST_INTERVAL_S <= seconds <= _MOST_INTERVAL_S:
+        raise ScenarioError(
+            f"{text!r} is not a number of seconds from {_LEAST_INTERVAL_S:g} to {_MOST_INTERVAL_S:g}, or 0", key=key
+        )
+    return round(seconds * _NS)
 
 
 def load_fabric(path: Path) -> Fabric:

@@ -1,11 +1,16 @@
-"""What happens to the controller (events) and what it wants done (commands), as plain data."""
+"""What happens to the controller (events) and what it wants done (commands), as plain data.
+
+A command with a ``token`` is answered by one event with the same token, or by none if the connection ends first. What
+answers anything else than the last command to a switch is late and changes nothing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from controller.changes import Change
-from controller.flows import Program
+from controller.flows import FlowRule, Match, Program, Table
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,48 @@ class Port:
     up: bool
 
 
+class Part(str, Enum):
+    """One of the tables of a switch."""
+
+    FLOW = "flow"
+    GROUP = "group"
+    METER = "meter"
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An entry that no rule, group or meter of ours can express.
+
+    Attributes:
+        part: Where it is.
+        text: What it looks like, for people.
+        number: Group or meter id.
+        key: Table, priority and match of a flow entry, if these are expressible.
+        handle: What the shell needs to delete exactly this entry.
+    """
+
+    part: Part
+    text: str
+    number: int = 0
+    key: tuple[Table, int, Match] | None = None
+    handle: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class PortCount:
+    """What a port has counted, as the switch sees it.
+
+    Attributes:
+        port: Port number.
+        tx_bytes: Sent bytes.
+        rx_bytes: Received bytes.
+    """
+
+    port: int
+    tx_bytes: int
+    rx_bytes: int
+
+
 @dataclass(frozen=True)
 class Connected:
     """A switch finished its handshake."""
@@ -41,28 +88,54 @@ class Disconnected:
 
 
 @dataclass(frozen=True)
-class ProgramRead:
-    """A switch said what it holds; ``foreign`` counts entries that nothing of ours can express."""
+class TablesRead:
+    """A switch said what it holds; answers `Read`."""
 
     dpid: int
+    token: int
     program: Program
-    foreign: int = 0
+    foreign: tuple[Foreign, ...] = ()
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A switch has done everything of an `Apply`."""
+
+    dpid: int
+    token: int
+
+
+@dataclass(frozen=True)
+class RoleTaken:
+    """A switch has given this controller the role that it asked for; answers `TakeRole`."""
+
+    dpid: int
+    token: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counters of a switch; answers `Count`.
+
+    Attributes:
+        dpid, token: Of the command.
+        ports: Of its ports.
+        rules: Bytes by rule, of those that hold or count large flows.
+    """
+
+    dpid: int
+    token: int
+    ports: tuple[PortCount, ...]
+    rules: tuple[tuple[FlowRule, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A switch did not answer a command in time."""
+    """A command was not done in time; answers any command with a token."""
 
     dpid: int
+    token: int
     reason: str
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A switch has carried out a change that belonged to a step of an update."""
-
-    dpid: int
-    step: int
 
 
 @dataclass(frozen=True)
@@ -99,32 +172,91 @@ class Reported:
     data: bytes
 
 
-Event = Connected | Disconnected | ProgramRead | Failed | Changed | PortChanged | Refused
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Elected:
+    """From now on this controller decides, as the one of this generation."""
+
+    generation: int
+
+
+@dataclass(frozen=True)
+class Deposed:
+    """From now on another controller decides, as the one of this generation, or none does."""
+
+    generation: int
+    reason: str
+
+
+SwitchEvent = (
+    Connected | Disconnected | TablesRead | Applied | RoleTaken | Counted | Failed | PortChanged | Refused | Reported
+)
+Event = SwitchEvent | Tick | Elected | Deposed
+
+
+class ControllerRole(str, Enum):
+    """What a controller is to a switch (OpenFlow 1.3, section 6.3.4)."""
+
+    EQUAL = "equal"
+    MASTER = "master"
+    SLAVE = "slave"
 
 
 @dataclass(frozen=True)
 class Read:
-    """Ask a switch for all that it holds; answered by `ProgramRead` or `Failed`."""
+    """Ask a switch for all that it holds; answered by `TablesRead` or `Failed`."""
 
     dpid: int
+    token: int
 
 
 @dataclass(frozen=True)
-class Make:
-    """Change what a switch holds, and wait until it has done so.
+class Apply:
+    """Change what a switch holds, and wait until it has done so; answered by `Applied` or `Failed`.
 
     Attributes:
-        change: What to change.
-        step: Number of the step that this belongs to, which a `Changed` is to name; None: no answer is wanted.
+        dpid, token: Which switch, and what comes back in the answer.
+        change: What to put and delete.
+        meters: Numbers of the meters that exist already, so must be modified and not added.
+        foreign: Further entries to delete, after everything was put.
     """
 
+    dpid: int
+    token: int
     change: Change
-    step: int | None = None
+    meters: frozenset[int] = frozenset()
+    foreign: tuple[Foreign, ...] = ()
 
-    @property
-    def dpid(self) -> int:
-        """The switch."""
-        return self.change.dpid
+
+@dataclass(frozen=True)
+class TakeRole:
+    """Ask a switch for a role; answered by `RoleTaken` or `Failed`."""
+
+    dpid: int
+    token: int
+    role: ControllerRole
+    generation: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """Ask a switch for its counters; answered by `Counted` or `Failed`."""
+
+    dpid: int
+    token: int
+
+
+@dataclass(frozen=True)
+class SendPacket:
+    """Have a switch send a frame by a port."""
+
+    dpid: int
+    port: int
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -132,6 +264,7 @@ class Close:
     """Give a switch's connection up; it will connect again by itself."""
 
     dpid: int
+    reason: str
 
 
-Command = Read | Make | Close
+Command = Read | Apply | TakeRole | Count | SendPacket | Close

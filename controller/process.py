@@ -2,69 +2,147 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 from typing import Any
 
 from controller import ryu_server as switches
+from controller.compose import Composer
 from controller.config import Address, Settings
-from controller.core import Core
-from controller.designs import Plan
+from controller.core import Core, Options
+from controller.declared import Declared
+from controller.designs import plan
+from controller.driver import Driver
+from controller.elector import Elector
 from controller.green import eventlet
+from controller.lease import Election
 from controller.rest.api import Api
 from controller.rest.server import serve as serve_rest
+from controller.ryu_backend import LiveBackend
+from controller.tenancy.ground import Ground
+from controller.tenancy.store import Store
 from emulator.errors import INTERRUPTED, ControllerError, InternalError
 
 LOG = logging.getLogger("controller")
 _BACKLOG = 512
+_KEY_BYTES = 32
 
 
-def run(settings: Settings, plan: Plan) -> int:
+class Controller:
+    """All parts of a controller that do not need a socket.
+
+    Args:
+        settings: How it is started.
+
+    Raises:
+        ControllerError: What is asked for cannot be planned, or the store cannot be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.options = Options(
+            lldp_interval_ns=settings.lldp_interval_ns,
+            balance_interval_ns=settings.balance_interval_ns,
+            redundant=settings.redundant,
+        )
+        key = os.urandom(_KEY_BYTES)
+        self.store: Store | None = None
+        self.composer: Composer | None = None
+        if settings.store is None:
+            planned = plan(settings.fabric, settings.design, settings.services, settings.spread)
+            self.ground = Ground.of(settings.fabric, planned.routes.attachments, planned.hops)
+            self.core = Core(planned, self.options, key)
+        else:
+            self.composer = Composer(settings.fabric, settings.design, settings.spread)
+            self.ground = self.composer.ground
+            self.store = Store(settings.store, self.ground)
+            self.core = Core(self.composer.base, self.options, key)
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self.store is not None:
+            self.store.close()
+
+
+def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Returns:
         The exit code: 0 after SIGTERM, 130 after SIGINT.
 
     Raises:
-        ControllerError: A port cannot be listened on.
+        ControllerError: A port cannot be listened on, or the store cannot be used.
         InternalError: The application met an error that nobody expected.
     """
+    controller = Controller(settings)
+    with contextlib.closing(controller):
+        return _serve(controller)
+
+
+def _serve(controller: Controller) -> int:
+    settings = controller.settings
     stop = eventlet.event.Event()
 
     def crashed(error: BaseException) -> None:
         if not stop.ready():
             stop.send_exception(InternalError(f"{type(error).__name__}: {error}"))
 
+    _raise_open_files()
     openflow = _listen(settings.listen, "--listen")
     rest = _listen(settings.rest, "--rest")
     wake = _signals()
+    elector: Elector | None = None
     try:
-        app = switches.serve(Core(plan), openflow, crashed)
-        eventlet.spawn_n(serve_rest, Api(app), rest)
+        addresses = {"openflow": str(_address(openflow)), "rest": str(_address(rest))}
+        driver = Driver(controller.core, crashed)
+        if controller.store is not None and controller.composer is not None:
+            Declared(controller.store, controller.composer, driver)
+        app = switches.serve(driver)
+        election = None
+        if settings.redundant and controller.store is not None:
+            election = Election(f"{addresses['rest']} ({os.getpid()})")
+            elector = Elector(election, controller.store, driver)
+            app.stale = elector.lost
+            eventlet.spawn_n(elector.run)
+        backend = LiveBackend(driver, app, controller.ground, controller.store, election)
+        switches.accept(openflow, len(controller.core.sessions))
+        eventlet.spawn_n(serve_rest, Api(backend, settings.tokens), rest)
         eventlet.spawn_n(_wait_signal, wake, stop)
-        ready = {"openflow": str(_address(openflow)), "rest": str(_address(rest))}
         LOG.info(
-            "design %s on %s: %d switches, %d rules; OpenFlow on %s, REST on %s",
-            plan.design.value,
-            plan.fabric.name,
-            len(plan.fabric.switches),
-            len(plan.rules),
-            ready["openflow"],
-            ready["rest"],
+            "design %s on %s, %s: %d switches, %d entries; OpenFlow on %s, REST on %s",
+            settings.design.value,
+            settings.fabric.name,
+            "all hosts may talk" if controller.store is None else "only what tenants' policies allow",
+            len(controller.core.sessions),
+            sum(len(session.tables.entries) for session in controller.core.sessions.values()),
+            addresses["openflow"],
+            addresses["rest"],
         )
-        sys.stdout.write(json.dumps(ready) + "\n")
+        sys.stdout.write(json.dumps(addresses) + "\n")
         sys.stdout.flush()
         number: int = stop.wait()
     finally:
         openflow.close()
         rest.close()
+        if elector is not None:
+            elector.end()
     LOG.info("ended by %s; the switches keep their rules", signal.Signals(number).name)
     switches.close()
     return INTERRUPTED if number == signal.SIGINT else 0
+
+
+def _raise_open_files() -> None:
+    """Every connection is a file; the soft limit of a login shell is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _listen(address: Address, option: str) -> Any:

@@ -14,7 +14,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller import ryu_match, ryu_rules
 from controller.events import Port, Reported
-from controller.flows import FlowRule, Group, Meter
+from controller.flows import FlowRule, Group, Meter, Purpose, cookie_of
 from controller.stats import FlowStat, GroupStat, PortStat
 
 _PORT_COUNTERS = (
@@ -34,6 +34,7 @@ _PORT_COUNTERS = (
     "duration_nsec",
 )
 _NS = 10**9
+_OWNER_AND_PURPOSE = 0xFFFFFFFF_000000FF
 _ADD_OR_MODIFY = 0x8000
 """Open vSwitch's OFPGC_ADD_OR_MOD: plain OpenFlow 1.3 wants to know whether a group exists already."""
 _GROUP_COMMANDS = {"put": _ADD_OR_MODIFY, "delete": ofp.OFPGC_DELETE}
@@ -101,9 +102,36 @@ def barrier(datapath: Any) -> Any:
     return parser.OFPBarrierRequest(datapath)
 
 
-def flows_request(datapath: Any) -> Any:
-    """Ask for all flow entries."""
-    return parser.OFPFlowStatsRequest(datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch())
+def delete_exactly(datapath: Any, table: int, priority: int, match: Any) -> Any:
+    """The message that deletes one entry, whoever made it; *match* is Ryu's."""
+    return parser.OFPFlowMod(
+        datapath=datapath,
+        table_id=table,
+        command=ofp.OFPFC_DELETE_STRICT,
+        priority=priority,
+        out_port=ofp.OFPP_ANY,
+        out_group=ofp.OFPG_ANY,
+        match=match,
+        instructions=[],
+    )
+
+
+def delete_group(datapath: Any, number: int) -> Any:
+    """The message that deletes a group, whatever is in it."""
+    return parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, [])
+
+
+def delete_meter(datapath: Any, number: int) -> Any:
+    """The message that deletes a meter, whatever is in it."""
+    return parser.OFPMeterMod(datapath, ofp.OFPMC_DELETE, 0, number, [])
+
+
+def flows_request(datapath: Any, purpose: Purpose | None = None) -> Any:
+    """Ask for all flow entries, or for ours of one purpose."""
+    cookie, mask = (cookie_of(purpose), _OWNER_AND_PURPOSE) if purpose is not None else (0, 0)
+    return parser.OFPFlowStatsRequest(
+        datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie, mask, parser.OFPMatch()
+    )
 
 
 def groups_request(datapath: Any) -> Any:
@@ -199,3 +227,8 @@ def error_text(message: Any) -> str:
     kind = ofp.ofp_error_type_to_str(message.type)
     code = ofp.ofp_error_code_to_str(message.type, message.code) if hasattr(message, "code") else "experimenter"
     return f"{kind} {code}"
+
+
+def is_stale_role(message: Any) -> bool:
+    """Whether a switch says that a controller of a later generation has asked for its role."""
+    return bool(message.type == ofp.OFPET_ROLE_REQUEST_FAILED and message.code == ofp.OFPRRFC_STALE)

@@ -8,19 +8,24 @@ from controller.green import eventlet  # first, it makes Ryu importable
 
 import contextlib
 import logging
-from collections.abc import Callable
+import socket
 from typing import Any
 
 from ryu import cfg
 from ryu.base import app_manager
 from ryu.controller.controller import Datapath
+from ryu.controller.handler import MAIN_DISPATCHER
 from ryu.controller.ofp_handler import OFPHandler
 
-from controller.core import Core
+from controller.driver import Driver
 from controller.ryu_app import FabricApp
 
 LOG = logging.getLogger("controller.switches")
 _ACCEPT_PAUSE_S = 0.1
+_HANDSHAKE_S = 20.0
+_MOST_UNREPLIED = 2
+_ROOM = 1024
+"""Connections beyond those of the fabric's switches."""
 _SHOWN_CHARACTERS = 200
 
 
@@ -34,43 +39,83 @@ class Handshake(OFPHandler):  # type: ignore[misc]  # Ryu has no types
         app_manager.RyuApp.start(self)
 
 
-def _attend(sock: Any, address: Any) -> None:
-    """Serve one switch's connection. What it sends is not trusted, and no message of it can end the controller."""
-    try:
-        with contextlib.closing(Datapath(sock, address)) as datapath:
-            datapath.serve()
-    except Exception as error:  # noqa: BLE001 - Ryu's parsers raise whatever a malformed message leads them to
-        text = f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]
-        LOG.warning("the connection from %s:%s is closed: malformed OpenFlow (%s)", *address[:2], text)
-
-
-def serve(core: Core, sock: Any, crashed: Callable[[BaseException], None]) -> FabricApp:
-    """Start the application on a listening socket.
-
-    Args:
-        core: Decides.
-        sock: Green socket that listens for switches.
-        crashed: Called once with an error that nobody expected.
-    """
+def serve(driver: Driver) -> FabricApp:
+    """Start the application; switches can connect after `accept`."""
     cfg.CONF([], project="icgw", default_config_files=[], default_config_dirs=[])
+    # A peer that answers no echo for some intervals is gone, whatever TCP says.
+    cfg.CONF.set_override("maximum_unreplied_echo_requests", _MOST_UNREPLIED)
     manager = app_manager.AppManager.get_instance()
     handshake = manager.instantiate(Handshake)
-    app: FabricApp = manager.instantiate(FabricApp, core, crashed)
+    app: FabricApp = manager.instantiate(FabricApp, driver)
     handshake.start()
     app.start()
+    return app
 
-    def accept() -> None:
+
+def accept(sock: Any, switches: int) -> None:
+    """Serve connections of a listening green socket from now on.
+
+    Args:
+        sock: The socket.
+        switches: How many switches there should be; there is room for some times as many connections.
+    """
+    eventlet.spawn_n(_Door(sock, _ROOM + 4 * switches).run)
+
+
+class _Door:
+    """Lets connections in, but not more than there is room for."""
+
+    def __init__(self, sock: Any, most: int) -> None:
+        self._sock = sock
+        self._most = most
+        self._count = 0
+        self._told = False
+
+    def run(self) -> None:
         while True:
             try:
-                connection, address = sock.accept()
+                connection, address = self._sock.accept()
             except OSError as error:  # out of file descriptors, or the other side left already
+                if self._sock.fd.fileno() < 0:
+                    return
                 LOG.warning("cannot accept a switch's connection: %s", error.strerror)
                 eventlet.sleep(_ACCEPT_PAUSE_S)
                 continue
-            eventlet.spawn_n(_attend, connection, address)
+            if self._count >= self._most:
+                if not self._told:
+                    LOG.warning("there are %d connections to the OpenFlow port: no more are taken", self._count)
+                self._told = True
+                connection.close()
+                continue
+            self._count += 1
+            eventlet.spawn_n(self._attend, connection, address)
 
-    eventlet.spawn_n(accept)
-    return app
+    def _attend(self, sock: Any, address: Any) -> None:
+        """Serve one connection. What it sends is not trusted, and no message of it can end the controller."""
+        timer: Any = None
+        try:
+            with contextlib.closing(Datapath(sock, address)) as datapath:
+                timer = eventlet.spawn_after(_HANDSHAKE_S, _expect_switch, datapath)
+                datapath.serve()
+        except Exception as error:  # noqa: BLE001 - Ryu's parsers raise whatever a malformed message leads them to
+            text = f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]
+            LOG.warning("the connection from %s:%s is closed: malformed OpenFlow (%s)", *address[:2], text)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with contextlib.suppress(OSError):
+                sock.close()
+            self._count -= 1
+            self._told = self._told and self._count >= self._most // 2
+
+
+def _expect_switch(datapath: Any) -> None:
+    """Whoever does not say what switch he is makes room for others."""
+    if datapath.state != MAIN_DISPATCHER:
+        LOG.warning("the connection from %s:%s is closed: no handshake in %g s", *datapath.address[:2], _HANDSHAKE_S)
+        datapath.close()
+        with contextlib.suppress(OSError):
+            datapath.socket.shutdown(socket.SHUT_RDWR)
 
 
 def close() -> None:

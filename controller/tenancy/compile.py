@@ -126,10 +126,17 @@ class Compiler:
 
     def program(self, state: TenancyState) -> Program:
         """All parts together, in a fixed order."""
-        parts = list(self._programs(state))
+        parts = self.parts(state).values()
+        return Program(
+            tuple(rule for part in parts for rule in part.rules), meters=tuple(m for part in parts for m in part.meters)
+        )
+
+    def parts(self, state: TenancyState) -> dict[str, Program]:
+        """Each part by name; one that did not change since the last call is the same object."""
+        programs = list(self._programs(state))
         for gone in self._parts.keys() - state.vpcs.keys():
             del self._parts[gone]
-        return Program(tuple(rule for part in parts for rule in part.rules), meters=parts[0].meters)
+        return dict(zip(("base", "shared", *(f"vpc {vpc}" for vpc in sorted(state.vpcs))), programs, strict=True))
 
     def _programs(self, state: TenancyState) -> Iterator[Program]:
         if self._base is None:

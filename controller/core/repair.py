@@ -1,0 +1,97 @@
+"""Carries out changes of groups step by step: the next one begins when every switch has done the one before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from controller.core.choice import choose
+from controller.core.links import NOTHING_KNOWN, Usable
+from controller.core.session import BUSY, SwitchSession
+from controller.events import Command
+from controller.flows import Group, Program
+from controller.paths.paths import Paths
+from controller.paths.updates import steps
+
+
+class Repair:
+    """One fabric's groups, and the update that is under way.
+
+    Args:
+        whole: Paths of the whole fabric.
+        sessions: By datapath id.
+        limit_ns: A step waits this long for switches that do not answer.
+
+    Attributes:
+        usable: What the groups are, or are becoming, right for.
+        paths: The same as paths: without what is down and shunned.
+        count: How many updates have begun.
+        begun_ns: When the last one began; None: there was none.
+        ended_ns: When it was done; None: it is not, or there was none.
+        slow: Names of the switches that did not do a step of the last update in time.
+    """
+
+    def __init__(self, whole: Paths, sessions: dict[int, SwitchSession], limit_ns: int) -> None:
+        self.usable = NOTHING_KNOWN
+        self.paths = whole
+        self.count = 0
+        self.begun_ns: int | None = None
+        self.ended_ns: int | None = None
+        self.slow: list[str] = []
+        self._whole = whole
+        self._sessions = sessions
+        self._limit_ns = limit_ns
+        self._steps: deque[Sequence[Group]] = deque()
+        self._waiting: set[int] = set()
+        self._until_ns = 0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an update is not done yet."""
+        return bool(self._steps or self._waiting)
+
+    def next_ns(self) -> int | None:
+        """When a step has waited long enough; None: none waits."""
+        return self._until_ns if self._waiting else None
+
+    def go_on(self, current: Callable[[], Usable], now_ns: int) -> list[Command]:
+        """Begin an update if what is usable changed, and take the next step if the last one is done."""
+        self._waiting = {dpid for dpid in self._waiting if self._sessions[dpid].state in BUSY}
+        if self._waiting and now_ns >= self._until_ns:
+            self.slow += sorted(self._sessions[dpid].name for dpid in self._waiting)
+            self._waiting.clear()
+        if self._waiting:
+            return []
+        usable = current()
+        if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
+            self._begin(usable, now_ns)
+        self.usable = usable
+        commands: list[Command] = []
+        while self._steps and not self._waiting:
+            commands += self._step(self._steps.popleft(), now_ns)
+        if not self.under_way and self.begun_ns is not None and self.ended_ns is None:
+            self.ended_ns = now_ns
+        return commands
+
+    def _begin(self, usable: Usable, now_ns: int) -> None:
+        plain = self._whole.without(usable.down) if usable.down else self._whole
+        careful = self._whole.without(usable.down | usable.shunned) if usable.shunned else plain
+        before = [group for session in self._sessions.values() for group in session.tables.groups]
+        self._steps = deque(steps(self._whole, before, choose(plain, careful)))
+        self.paths = careful
+        self.count += 1
+        self.begun_ns, self.ended_ns, self.slow = now_ns, None, []
+
+    def _step(self, groups: Iterable[Group], now_ns: int) -> list[Command]:
+        by_switch: dict[int, list[Group]] = {}
+        for group in groups:
+            by_switch.setdefault(group.dpid, []).append(group)
+        commands: list[Command] = []
+        for dpid, changed in by_switch.items():
+            session = self._sessions[dpid]
+            commands += session.change(Program(groups=tuple(changed)), Program())
+            # One that is being read or verified gets its groups by that.
+            if session.state in BUSY:
+                self._waiting.add(dpid)
+        self._until_ns = now_ns + self._limit_ns
+        return commands

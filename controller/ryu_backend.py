@@ -1,0 +1,107 @@
+"""Answers what the REST interface asks: from the core, from the store, and freshly from the switches."""
+
+from __future__ import annotations
+
+from controller.green import eventlet  # noqa: F401  # first, it makes Ryu importable
+
+# isort: split
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller import ryu_codec as codec
+from controller import ryu_rules
+from controller.driver import Driver
+from controller.flows import Group
+from controller.lease import Election
+from controller.rest.backend import Standing, Tallies
+from controller.ryu_app import FabricApp
+from controller.ryu_ofctl import Ofctl
+from controller.stats import FlowStat, GroupStat, PortStat
+from controller.tenancy.ground import Ground
+from controller.tenancy.store import Store
+
+
+class LiveBackend:
+    """The running controller, as `controller.rest.backend.Backend` wants it.
+
+    Args:
+        driver: Drives the core.
+        app: Has the connections.
+        ground: What declarations are checked against.
+        store: The declared resources, or None.
+        election: This controller among several, or None.
+    """
+
+    def __init__(
+        self, driver: Driver, app: FabricApp, ground: Ground, store: Store | None, election: Election | None
+    ) -> None:
+        self.core = driver.core
+        self.journal = driver.core.journal
+        self.store = store
+        self.ground = ground
+        self._driver = driver
+        self._app = app
+        self._election = election
+        self._ofctl = Ofctl(
+            lambda datapath, message: app.switch(datapath.id).ask(message),
+            lambda datapath, message: app.switch(datapath.id).change(message),
+        )
+
+    def flows(self, dpid: int) -> list[FlowStat]:
+        """All flow entries of a switch, fresh."""
+        switch = self._app.switch(dpid)
+        return [codec.read_flow(dpid, entry) for entry in switch.entries(codec.flows_request(switch.datapath))]
+
+    def ports(self, dpid: int) -> list[PortStat]:
+        """The counters of all ports of a switch, fresh."""
+        switch = self._app.switch(dpid)
+        return [codec.read_port(entry) for entry in switch.entries(codec.ports_request(switch.datapath))]
+
+    def groups(self, dpid: int) -> list[GroupStat]:
+        """The counters of all groups of a switch, fresh."""
+        switch = self._app.switch(dpid)
+        entries = switch.entries(codec.group_counters_request(switch.datapath))
+        return [codec.read_group_counters(entry) for entry in entries]
+
+    def group_contents(self, dpid: int) -> list[Group]:
+        """The groups of a switch, fresh, as far as groups of ours can express them."""
+        switch = self._app.switch(dpid)
+        found = (ryu_rules.read_group(dpid, entry) for entry in switch.entries(codec.groups_request(switch.datapath)))
+        return [group for group in found if group is not None]
+
+    def connected(self) -> list[int]:
+        """Datapath ids of the connected switches of the fabric."""
+        return self._app.connected()
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait until all is ready; false if it is not in time."""
+        return self._driver.wait_ready(timeout_s)
+
+    def standing(self) -> Standing:
+        """Whether this controller is the active one."""
+        if self._election is None:
+            return Standing()
+        return Standing(self.core.active, self._election.name, self._election.holder)
+
+    def tallies(self) -> Tallies:
+        """Counts since the start."""
+        return Tallies(
+            packet_ins=dict(self._app.packet_ins),
+            flow_messages=self._app.sent(),
+            errors=dict(self._app.errors),
+            connections=dict(self._app.connections),
+            disconnections=dict(self._app.disconnections),
+            port_reasons=dict(self._app.port_reasons),
+            violations=dict(self.core.watch.alarms.tallies),
+            failovers=self.core.repair.count,
+            reconciliations=sum(session.corrected for session in self.core.sessions.values()),
+        )
+
+    def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
+        """What a ``get_…`` function of Ryu's ``ofctl_v1_3`` returns for a switch, without the outer dictionary."""
+        return self._ofctl.read(self._app.switch(dpid).datapath, function, *arguments)
+
+    def ofctl_change(self, dpid: int, function: str, body: Mapping[str, Any], command: str | None = None) -> None:
+        """Call a changing function of Ryu's ``ofctl_v1_3``, and see what the switch says."""
+        self._ofctl.change(self._app.switch(dpid).datapath, function, body, command)
