@@ -44,7 +44,7 @@ def roles(made: Plan, journey: Journey) -> tuple[list[Role], list[Role]]:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(fabrics(), st.sampled_from(Design), st.integers(1024, 65_535))
 def test_every_packet_arrives_by_the_nodes_that_its_design_names(
     fabric: Fabric, design: Design, source_port: int
@@ -295,7 +295,7 @@ def test_lldp_reaches_the_controller_from_switches_only(fabric: Fabric, design: 
             assert (verdict.output, len(verdict.reports)) == (None, int(port in trunks))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(fabrics(), st.sampled_from(Design))
 def test_spreading_flows_delivers_whatever_the_switches_hash(fabric: Fabric, design: Design) -> None:
     """With select groups every possible way is a shortest one and ends where the planned one ends."""
@@ -311,7 +311,7 @@ def test_spreading_flows_delivers_whatever_the_switches_hash(fabric: Fabric, des
             assert tracer.leg(source.name, frame, flow_hash) in tracer.ways(source.name, frame)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(fabrics(), st.sampled_from(Design), st.data())
 def test_storage_and_compute_take_their_queues_where_links_have_two(
     fabric: Fabric, design: Design, data: st.DataObject

@@ -13,7 +13,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -68,8 +68,21 @@ class DummyOvs:
         assert answer["error"] is None, answer["error"]
         return str(answer["result"])
 
-    def build(self, fabric: Fabric, controller: str, skip: frozenset[str] = frozenset()) -> None:
-        """Make all switches of a fabric, in one transaction."""
+    def build(
+        self,
+        fabric: Fabric,
+        controller: str | None,
+        skip: frozenset[str] = frozenset(),
+        record: Callable[[str], str] | None = None,
+    ) -> None:
+        """Make all switches of a fabric, in one transaction.
+
+        Args:
+            fabric: What to build.
+            controller: Where the switches connect to; None: nowhere.
+            skip: Switches to leave out.
+            record: For the name of a host's port, the option that makes it keep a record.
+        """
         words: list[str] = []
         for node in fabric.switches:
             if node.name in skip:
@@ -77,19 +90,20 @@ class DummyOvs:
             words += ["--", "add-br", node.name, "--", "set", "bridge", node.name, "datapath_type=dummy"]
             words += [f"other-config:datapath-id={node.dpid:016x}", "protocols=OpenFlow13", "fail_mode=secure"]
             words += ["other-config:disable-in-band=true"]
-            words += ["--", "set-controller", node.name, controller]
-            words += ["--", "set", "controller", node.name, "max_backoff=1000"]
+            if controller is not None:
+                words += ["--", "set-controller", node.name, controller]
+                words += ["--", "set", "controller", node.name, "max_backoff=1000"]
             for link in fabric.links_of(node.name):
                 mine, port, theirs, peer = (
                     (link.a_interface, link.a_port, link.b_interface, link.b)
                     if link.a == node.name
                     else (link.b_interface, link.b_port, link.a_interface, link.a)
                 )
-                words += ["--", "add-port", node.name, mine, "--", "set", "interface", mine, f"ofport_request={port}"]
                 if fabric.by_name[peer].is_switch and peer not in skip:
-                    words += ["type=patch", f"options:peer={theirs}"]
-                else:
-                    words += ["type=dummy"]
+                    words += add_patch_port(node.name, mine, port, theirs)
+                    continue
+                words += ["--", "add-port", node.name, mine, "--", "set", "interface", mine, f"ofport_request={port}"]
+                words += ["type=dummy", *([record(mine)] if record else [])]
         self.vsctl(*words)
 
     def trace(self, fabric: Fabric, host: str, flow: str) -> tuple[str | None, str]:
@@ -103,7 +117,7 @@ class DummyOvs:
         Returns:
             Name of the host that gets it (None: nobody), and the Ethernet destination that it has then.
         """
-        bridge, port, _ = _far_end(fabric, host)
+        bridge, port, _ = far_end(fabric, host)
         text = self.appctl("ofproto/trace", bridge, f"in_port={port},{flow}")
         found = re.search(r"^Datapath actions: (?P<actions>.*)$", text, re.MULTILINE)
         assert found, text
@@ -117,7 +131,7 @@ class DummyOvs:
         if not outputs:
             return None, eth_dst
         interface = self.interfaces()[int(outputs[0])]
-        return next(node.name for node in fabric.hosts if _far_end(fabric, node.name)[2] == interface), eth_dst
+        return next(node.name for node in fabric.hosts if far_end(fabric, node.name)[2] == interface), eth_dst
 
     def interfaces(self) -> dict[int, str]:
         """Names of the datapath's ports by number."""
@@ -126,10 +140,16 @@ class DummyOvs:
 
     def send(self, fabric: Fabric, host: str, packet: bytes) -> None:
         """Let a packet come in from a host."""
-        self.appctl("netdev-dummy/receive", _far_end(fabric, host)[2], packet.hex())
+        self.appctl("netdev-dummy/receive", far_end(fabric, host)[2], packet.hex())
 
 
-def _far_end(fabric: Fabric, host: str) -> tuple[str, int, str]:
+def add_patch_port(bridge: str, interface: str, port: int, peer: str) -> list[str]:
+    """Words for ``ovs-vsctl`` that add one end of a link between two bridges."""
+    words = ["--", "add-port", bridge, interface, "--", "set", "interface", interface, f"ofport_request={port}"]
+    return [*words, "type=patch", f"options:peer={peer}"]
+
+
+def far_end(fabric: Fabric, host: str) -> tuple[str, int, str]:
     """The switch, port and interface where a host is attached."""
     link = fabric.links_of(host)[0]
     if link.a == host:

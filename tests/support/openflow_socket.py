@@ -28,16 +28,20 @@ _TIMEOUT_S = 30
 class OpenFlowSocket:
     """A connection whose handshake is done.
 
+    Args:
+        sock: Connected.
+        dpid: What the switch's rules are read as.
+
     Attributes:
         datapath: For Ryu's messages.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, dpid: int = 1) -> None:
         self._sock = sock
         self._xid = 0
         self._packet_ins: deque[Any] = deque()
         self.datapath: Any = ProtocolDesc(ofp.OFP_VERSION)
-        self.datapath.id = 1
+        self.datapath.id = dpid
         self._send(parser.OFPHello(self.datapath, [parser.OFPHelloElemVersionBitmap([ofp.OFP_VERSION])]))
         assert self._receive().msg_type == ofp.OFPT_HELLO
 
@@ -79,10 +83,11 @@ class OpenFlowSocket:
 
     def held(self) -> tuple[list[FlowRule | None], list[Group | None], list[Meter | None]]:
         """All that the switch holds; None for what is not ours to say."""
+        dpid = self.datapath.id
         return (
-            [codec.read_flow(1, entry).rule for entry in self.ask(codec.flows_request(self.datapath))],
-            [ryu_rules.read_group(1, entry) for entry in self.ask(codec.groups_request(self.datapath))],
-            [ryu_rules.read_meter(1, entry) for entry in self.ask(codec.meters_request(self.datapath))],
+            [codec.read_flow(dpid, entry).rule for entry in self.ask(codec.flows_request(self.datapath))],
+            [ryu_rules.read_group(dpid, entry) for entry in self.ask(codec.groups_request(self.datapath))],
+            [ryu_rules.read_meter(dpid, entry) for entry in self.ask(codec.meters_request(self.datapath))],
         )
 
     def port_descriptions(self) -> list[Any]:
@@ -127,9 +132,9 @@ class OpenFlowSocket:
 
 
 @contextmanager
-def openflow_socket(path: Path) -> Iterator[OpenFlowSocket]:
+def openflow_socket(path: Path, dpid: int = 1) -> Iterator[OpenFlowSocket]:
     """Connect to a switch's management socket."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(_TIMEOUT_S)
         sock.connect(str(path))
-        yield OpenFlowSocket(sock)
+        yield OpenFlowSocket(sock, dpid)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller import ryu_codec as codec
 from controller.flows import (
     Bucket,
     FlowRule,
@@ -27,7 +24,6 @@ from controller.flows import (
     Program,
     SetQueue,
     Table,
-    ToController,
     ToGroup,
 )
 from controller.flowtable import Switch, Verdict
@@ -37,11 +33,8 @@ from tests.support.controller_packets import bytes_frame, checksums_hold, frame_
 from tests.support.controller_world import ENTRIES, PORTS, World, worlds
 from tests.support.dummy_ovs import DummyOvs, dummy_ovs, missing
 from tests.support.openflow_socket import OpenFlowSocket, openflow_socket
+from tests.support.real_switches import Records, is_sentinel, sentinel_bytes, sentinel_rule, wait_for_ports
 
-SENTINEL = 0x88B6
-MARK_END = 0xFFFFFFFF
-_PCAP_HEADER_BYTES, _PCAP_RECORD = 24, struct.Struct("=8xI4x")
-_MOST_LOOKS = 5000
 SLOW: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
 
@@ -51,52 +44,30 @@ class Bench:
 
     ovs: DummyOvs
     openflow: OpenFlowSocket
-    folder: Path
-    read: dict[int, int]
+    records: Records
 
     def load(self, program: Program) -> None:
         """Make the switch hold a program besides the rule that marks the end of a batch."""
-        end = FlowRule(1, Table.ADMIT, 65_535, Match(eth_type=SENTINEL), (ToController(128),))
-        assert self.openflow.load(program + Program((end,))) == []
+        assert self.openflow.load(program + Program((sentinel_rule(1),))) == []
 
     def set_down(self, down: frozenset[int]) -> None:
-        """Take ports down, the others up, and wait until the switch knows."""
-        for port in PORTS:
-            self.ovs.appctl("netdev-dummy/set-admin-state", f"p{port}", "down" if port in down else "up")
-        for _ in range(_MOST_LOOKS):
-            ports = [codec.read_port_description(entry) for entry in self.openflow.port_descriptions()]
-            if {port.number for port in ports if not port.up} & set(PORTS) == down:
-                return
-        raise AssertionError("the switch does not notice which ports are up")
+        """Take ports down, the others up."""
+        wait_for_ports(self.ovs, self.openflow, PORTS, down)
 
     def run(self, packets: list[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], list[tuple[int, int, bytes]]]:
         """Let packets come in; returns what left, with its port, and what was reported, with cookie and table."""
         self.ovs.appctl("revalidator/purge")
-        for port, data in packets:
+        for port, data in (*packets, *((port, sentinel_bytes()) for port in ENTRIES)):
             self.ovs.appctl("netdev-dummy/receive", f"p{port}", data.hex())
-        end = Frame("02:00:00:00:00:01", "02:00:00:00:00:02", SENTINEL)
-        for port in ENTRIES:
-            self.ovs.appctl("netdev-dummy/receive", f"p{port}", frame_bytes(end, MARK_END).hex())
         reported = []
         waiting = set(ENTRIES)
         while waiting:
             message = self.openflow.packet_in()
-            if int.from_bytes(message.data[-4:], "big") == MARK_END:
+            if is_sentinel(message.data):
                 waiting.discard(message.match["in_port"])
             else:
                 reported.append((message.cookie, message.table_id, bytes(message.data)))
-        return [(port, data) for port in PORTS for data in self._recorded(port)], reported
-
-    def _recorded(self, port: int) -> Iterator[bytes]:
-        """What was written to a port's record since the last time."""
-        record = (self.folder / f"p{port}.pcap").read_bytes()
-        offset = self.read.get(port, _PCAP_HEADER_BYTES)
-        while offset < len(record):
-            (length,) = _PCAP_RECORD.unpack_from(record, offset)
-            offset += _PCAP_RECORD.size
-            yield record[offset : offset + length]
-            offset += length
-        self.read[port] = offset
+        return [(port, data) for port in PORTS for data in self.records.fresh(f"p{port}")], reported
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +78,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("bench")
     with ExitStack() as stack:
         ovs = stack.enter_context(dummy_ovs(folder))
+        records = Records(folder)
         words = ["--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy"]
         words += ["protocols=OpenFlow13", "fail_mode=secure"]
         for port in PORTS:
             words += ["--", "add-port", "br0", f"p{port}", "--", "set", "interface", f"p{port}", "type=dummy"]
-            words += [f"ofport_request={port}", f"options:tx_pcap={folder}/p{port}.pcap"]
+            words += [f"ofport_request={port}", records.option(f"p{port}")]
         ovs.vsctl(*words)
         openflow = stack.enter_context(openflow_socket(folder / "br0.mgmt"))
         openflow.want_packet_ins()
-        yield Bench(ovs, openflow, folder, {})
+        yield Bench(ovs, openflow, records)
 
 
 def possible(verdict: Verdict) -> Counter[tuple[int, Frame]]:

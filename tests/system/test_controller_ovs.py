@@ -21,8 +21,8 @@ import pytest
 
 from controller.client import ControllerClient, wait_ready
 from controller.designs import Design, plan
-from controller.flows import IP_PROTO_ICMP, IP_PROTO_UDP
-from controller.flowtable import Frame
+from controller.flows import IP_PROTO_ICMP, IP_PROTO_UDP, Table
+from controller.frame import Frame
 from controller.pathtrace import Tracer
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric, Role
@@ -320,10 +320,10 @@ def test_entries_that_cannot_be_expressed_cost_a_clean_slate(gateway: Network, t
     gateway.controller.end()
     management = str(gateway.ovs.folder / "s0.mgmt")
     for entry in (
-        "table=7,priority=5,actions=drop",
+        "table=9,priority=5,actions=drop",
         "table=0,priority=5,ip,nw_src=10.0.0.0/24,actions=normal",
         "table=1,priority=9,idle_timeout=60,actions=goto_table:2",
-        "table=2,priority=9,actions=output:1,output:2",
+        "table=2,priority=9,ip,actions=dec_ttl,output:2",
     ):
         gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", management, entry)
     (tmp_path / "again").mkdir()
