@@ -30,7 +30,16 @@ from emulator.model.fabric import Fabric
 from emulator.model.profile import profile
 from emulator.model.workload import grouped
 from emulator.network import Network, build
-from emulator.results import Counters, Kind, PortCounters, Record, counters_to_json, write_part, write_side_file
+from emulator.results import (
+    ClassCounters,
+    Counters,
+    Kind,
+    PortCounters,
+    Record,
+    counters_to_json,
+    write_part,
+    write_side_file,
+)
 from emulator.results.events import EVENTS_FILE, Happenings
 from emulator.scenario import Cell, cell_from_json
 from emulator.units import NS_PER_S
@@ -105,14 +114,14 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
         _keep_data_plane_figures(plane, folder)
         write_side_file(folder, EVENTS_FILE, happenings.as_json())
         ports = _port_counters(fabric, network)
-        records.append(_drops(cell, ports))
+        records += _drops(cell, ports)
         return records, Counters(ports, crossings.crossed_bytes)
 
 
 def _port_counters(fabric: Fabric, network: Network) -> tuple[PortCounters, ...]:
     found = network.counters()
     with network.queue_reader() as reader:
-        lost = {sample.interface: sample.dropped for sample in reader.read()}
+        queues = {sample.interface: sample for sample in reader.read()}
     ends = [end for link in fabric.links for end in ((link.a, link.a_interface), (link.b, link.b_interface))]
     return tuple(
         PortCounters(
@@ -123,16 +132,29 @@ def _port_counters(fabric: Fabric, network: Network) -> tuple[PortCounters, ...]
             tx_packets=found[name].tx_packets,
             rx_packets=found[name].rx_packets,
             # The interface's own count does not know what its queue and the line lost.
-            drops=lost.get(name, 0) + found[name].tx_dropped + found[name].rx_dropped,
+            drops=(queues[name].dropped if name in queues else 0) + found[name].tx_dropped + found[name].rx_dropped,
+            classes=tuple(
+                ClassCounters(one.name, one.tx_bytes, one.tx_packets, one.dropped)
+                for one in (queues[name].classes if name in queues else ())
+            ),
         )
         for node, name in ends
     )
 
 
-def _drops(cell: Cell, ports: tuple[PortCounters, ...]) -> Record:
+def _drops(cell: Cell, ports: tuple[PortCounters, ...]) -> list[Record]:
+    def record(metric: str, packets: int, source: str) -> Record:
+        return Record(cell.scenario, cell.variant, FABRIC_WORKLOAD, metric, packets, "1", Kind.MEASURED, source)
+
     total = sum(port.drops for port in ports)
-    source = "queues and interfaces of all ports, whole cell"
-    return Record(cell.scenario, cell.variant, FABRIC_WORKLOAD, "packets_dropped", total, "1", Kind.MEASURED, source)
+    records = [record("packets_dropped", total, "queues and interfaces of all ports, whole cell")]
+    by_class: dict[str, int] = {}
+    for port in ports:
+        for one in port.classes:
+            by_class[one.name] = by_class.get(one.name, 0) + one.drops
+    for name, packets in by_class.items():
+        records.append(record(f"{name}_packets_dropped", packets, f"queues of {name} of all switches, whole cell"))
+    return records
 
 
 def _keep_data_plane_figures(plane: DataPlane, folder: Path) -> None:

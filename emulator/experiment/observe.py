@@ -45,5 +45,12 @@ def vantages(fabric: Fabric, network: Network, wanted: set[str] | None = None) -
             if wanted is None or interface in wanted:
                 by_node[node].append(interface)
     places = [Vantage(tuple(by_node[one.name]), network.host(one.name).namespace) for one in fabric.hosts]
-    places.append(Vantage(tuple(name for switch in fabric.switches for name in by_node[switch.name])))
+    at_switches = tuple(name for switch in fabric.switches for name in by_node[switch.name])
+    queues = {
+        f"{name} {kind}": (name, handle)
+        for name, handles in network.class_handles().items()
+        if name in at_switches
+        for kind, handle in handles.items()
+    }
+    places.append(Vantage(at_switches, queues=queues))
     return [place for place in places if place.interfaces]

@@ -23,21 +23,22 @@ from emulator.units import NS_PER_S
 
 
 class _Place:
-    """The interfaces of one namespace and the socket that reads them."""
+    """The interfaces of one namespace, and queues of theirs, and the socket that reads them."""
 
     def __init__(self, vantage: Vantage) -> None:
-        self.interfaces = vantage.interfaces
+        self.names = (*vantage.interfaces, *vantage.queues)
         with vantage.enter():
             self._reader = PortReader()
             try:
                 self._indices = [socket.if_nametoindex(name) for name in vantage.interfaces]
+                self._queues = [(socket.if_nametoindex(name), handle) for name, handle in vantage.queues.values()]
             except OSError:
                 self._reader.close()
                 raise
 
     def read(self) -> list[PortCounters]:
         """One reading of each, in order."""
-        return self._reader.read(self._indices)
+        return self._reader.read(self._indices, self._queues)
 
     def close(self) -> None:
         """Close the socket."""
@@ -110,8 +111,8 @@ class Sampler:
             raise EngineError(f"reading counters failed: {error}") from error
 
     def series(self) -> dict[str, Series]:
-        """What was read, by interface, in the order of the vantages."""
-        names = [name for place in self._places for name in place.interfaces]
+        """What was read, by interface and name of queue, in the order of the vantages."""
+        names = [name for place in self._places for name in place.names]
         times = tuple(self._times_ns)
         return {
             name: Series(
@@ -123,8 +124,8 @@ class Sampler:
         }
 
     def drops(self) -> dict[str, int]:
-        """Packets dropped on the way out between the first and the last reading, by interface."""
-        names = [name for place in self._places for name in place.interfaces]
+        """Packets dropped on the way out between the first and the last reading, by interface and queue."""
+        names = [name for place in self._places for name in place.names]
         if not self._readings:
             return dict.fromkeys(names, 0)
         first, last = self._readings[0], self._readings[-1]

@@ -21,6 +21,7 @@ from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port, link_ports
 from emulator.network.probe import unreachable
+from emulator.network.shaping import class_queues
 from emulator.network.wiring import check_ports
 
 if TYPE_CHECKING:
@@ -217,6 +218,11 @@ class Network:
             namespace = self._made.namespace(by_name[name].node)
             places.setdefault(namespace.fd, (namespace, []))[1].append((by_name[name], self._made.indices[name]))
         return QueueReader(places.values())
+
+    def class_handles(self) -> dict[str, dict[str, int]]:
+        """Handles of the queues of storage and compute, by interface, where links keep the two apart."""
+        queues = {port.interface: class_queues(port.qdiscs) for pair in self.links for port in pair}
+        return {name: {kind: one.handle for kind, one in found.items()} for name, found in queues.items() if found}
 
     def counters(self) -> dict[str, InterfaceCounters]:
         """Counters of every interface of every link, by interface name."""

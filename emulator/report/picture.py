@@ -124,8 +124,14 @@ def _link_words(link: Link, ports: Mapping[str, PortCounters]) -> str:
     if not ports:
         return words
     there, back = (with_unit(_sent(end, ports), "B") for end in (link.a_interface, link.b_interface))
-    drops = sum(ports[end].drops for end in (link.a_interface, link.b_interface) if end in ports)
-    return f"{words}; {there} from {link.a}, {back} from {link.b}, {drops} drops"
+    ends = [ports[end] for end in (link.a_interface, link.b_interface) if end in ports]
+    words = f"{words}; {there} from {link.a}, {back} from {link.b}, {sum(end.drops for end in ends)} drops"
+    by_class: dict[str, int] = {}
+    for one in (one for end in ends for one in end.classes):
+        by_class[one.name] = by_class.get(one.name, 0) + one.drops
+    if not by_class:
+        return words
+    return f"{words} ({', '.join(f'{drops} of {name}' for name, drops in by_class.items())} in the queues)"
 
 
 def _node(node: Node, layout: Layout, fabric: Fabric, ports: Mapping[str, PortCounters]) -> str:

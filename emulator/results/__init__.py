@@ -14,6 +14,7 @@ from emulator.results.manifest import (
 from emulator.results.reader import CellResults, Results, read_results
 from emulator.results.records import Kind, Record
 from emulator.results.side import (
+    ClassCounters,
     Counters,
     Measured,
     PortCounters,
@@ -27,6 +28,7 @@ from emulator.results.side import (
 __all__ = [
     "CellInfo",
     "CellResults",
+    "ClassCounters",
     "Counters",
     "Kind",
     "Manifest",

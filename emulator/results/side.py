@@ -53,8 +53,18 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class ClassCounters:
+    """Counters of the queue of one class of traffic, in bytes and packets, over the whole cell."""
+
+    name: str
+    tx_bytes: int
+    tx_packets: int
+    drops: int
+
+
+@dataclass(frozen=True)
 class PortCounters:
-    """Counters of one port, in bytes and packets, over the whole cell."""
+    """Counters of one port, in bytes and packets, over the whole cell; of its queues where it has several."""
 
     node: str
     interface: str
@@ -63,6 +73,7 @@ class PortCounters:
     tx_packets: int
     rx_packets: int
     drops: int = 0
+    classes: tuple[ClassCounters, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,9 +204,16 @@ def _pairs(entry: dict[str, Any], file: str, key: str) -> Iterator[tuple[Any, An
 def counters_to_json(counters: Counters) -> dict[str, Any]:
     """``counters.json`` as an object."""
     return {
-        "ports": [asdict(port) for port in counters.ports],
+        "ports": [_port_to_json(port) for port in counters.ports],
         "storage_bytes_through_compute": counters.storage_bytes_through_compute,
     }
+
+
+def _port_to_json(port: PortCounters) -> dict[str, Any]:
+    entry = asdict(port)
+    if not port.classes:
+        del entry["classes"]
+    return entry
 
 
 def counters_from_json(data: Any, file: str) -> Counters:
@@ -207,20 +225,35 @@ def counters_from_json(data: Any, file: str) -> Counters:
     ports = []
     for index, entry in enumerate(_list(_get(data, "ports", file, ""), file, "ports")):
         try:
-            port = PortCounters(**_mapping(entry, file, f"ports[{index}]"))
+            port = _port(_mapping(entry, file, f"ports[{index}]"), file, f"ports[{index}]")
         except TypeError:
             raise ScenarioError(
                 f"a port has the keys {', '.join(PortCounters.__annotations__)}", file=file, key=f"ports[{index}]"
             ) from None
-        if not all(isinstance(text, str) for text in (port.node, port.interface)) or not all(
-            _integer(value) for value in (port.tx_bytes, port.rx_bytes, port.tx_packets, port.rx_packets, port.drops)
-        ):
-            raise ScenarioError("names are text and counters whole numbers", file=file, key=f"ports[{index}]")
+        rows = [{key: value for key, value in asdict(port).items() if key != "classes"}, *map(asdict, port.classes)]
+        for row in rows:
+            names = [row.pop(key) for key in ("node", "interface", "name") if key in row]
+            if not all(isinstance(name, str) for name in names) or not all(map(_integer, row.values())):
+                raise ScenarioError("names are text and counters whole numbers", file=file, key=f"ports[{index}]")
         ports.append(port)
     crossed = data.get("storage_bytes_through_compute")
     if crossed is not None and not _integer(crossed):
         raise ScenarioError(f"{crossed!r} is not a whole number", file=file, key="storage_bytes_through_compute")
     return Counters(tuple(ports), crossed)
+
+
+def _port(entry: dict[str, Any], file: str, key: str) -> PortCounters:
+    classes = []
+    for index, one in enumerate(_list(entry.get("classes", []), file, f"{key}.classes")):
+        try:
+            classes.append(ClassCounters(**_mapping(one, file, f"{key}.classes[{index}]")))
+        except TypeError:
+            raise ScenarioError(
+                f"a class has the keys {', '.join(ClassCounters.__annotations__)}",
+                file=file,
+                key=f"{key}.classes[{index}]",
+            ) from None
+    return PortCounters(**{**entry, "classes": tuple(classes)})
 
 
 def _number(value: Any) -> bool:

@@ -25,7 +25,7 @@ from emulator.results.side import Series, series_from_json
 class Clock:
     """Stands in for the sampler's places: each reading counts one more byte."""
 
-    interfaces = ("p0", "p1")
+    names = ("p0", "p1")
 
     def __init__(self) -> None:
         self.count = 0

@@ -22,7 +22,7 @@ from emulator.report.layout import HOST_GAP, lay_out
 from emulator.report.picture import described, draw
 from emulator.report.series import series_charts
 from emulator.report.sweeps import axes_of, sweep_charts
-from emulator.results import CellInfo, Kind, Results, read_results
+from emulator.results import CellInfo, ClassCounters, Counters, Kind, PortCounters, Results, read_results
 from tests.support.synthetic_results import NOTICE, write_demo, write_line_rate
 from topologies import FABRICS
 
@@ -257,6 +257,21 @@ def test_layout(fabric: Fabric) -> None:
     tree = ElementTree.fromstring(draw(fabric, None, "a <title> & more"))
     assert tree.get("aria-label") == "a <title> & more"
     assert len(tree.findall(".//{*}path")) == len(fabric.links)
+
+
+def test_drops_of_each_queue_are_told() -> None:
+    """Where storage and compute have queues of their own, the link's hint says which dropped; elsewhere it does not."""
+    fabric = FABRICS["dumbbell"](pairs=1, storage_share=0.3)
+    classes = (ClassCounters("storage", 10, 1, 0), ClassCounters("compute", 20, 2, 7))
+    ports = (
+        PortCounters("s1", "s1-eth1", 30, 0, 3, 0, 7, classes),
+        PortCounters("s2", "s2-eth1", 30, 0, 3, 0, 2, (ClassCounters("storage", 1, 1, 2),)),
+        PortCounters("l1", "l1-eth0", 30, 0, 3, 0, 1),
+    )
+    drawn = draw(fabric, Counters(ports), "t")
+    assert "9 drops (2 of storage, 7 of compute in the queues)" in drawn
+    assert drawn.count("in the queues") == 1
+    assert "1 drops</title>" in drawn
 
 
 def test_busy_links_are_drawn_wider_and_told(demo: Results) -> None:

@@ -14,6 +14,7 @@ from emulator.errors import ScenarioError
 from emulator.model.distribution import Distribution
 from emulator.results import (
     CellInfo,
+    ClassCounters,
     Counters,
     Manifest,
     Measured,
@@ -39,6 +40,8 @@ from tests.support.synthetic_results import write_demo
 
 SERIES = {"h0-eth0": Series((0, 10, 20), (0, 5, 9), (0, 3, 1))}
 DISTRIBUTIONS = {"rtt": {"rtt": Measured("ns", Distribution.of([5, 7, 5]))}}
+PORT = {"node": "a", "interface": "a-eth0", "tx_bytes": 1, "rx_bytes": 2, "tx_packets": 3, "rx_packets": 4, "drops": 5}
+CLASS = {"name": "storage", "tx_bytes": 1, "tx_packets": 1, "drops": 0}
 COUNTERS = Counters((PortCounters("h0", "h0-eth0", 1, 2, 3, 4, 5),), 17)
 
 
@@ -84,6 +87,15 @@ def test_side_data_survive_json() -> None:
     assert counters_from_json(json.loads(json.dumps(counters_to_json(COUNTERS))), "f") == COUNTERS
 
 
+def test_queues_of_storage_and_compute_come_back() -> None:
+    """Ports with queues of their own for storage and compute say so; the others have no such key."""
+    classes = (ClassCounters("storage", 10, 1, 0), ClassCounters("compute", 20, 2, 7))
+    counters = Counters((*COUNTERS.ports, PortCounters("s1", "s1-eth1", 30, 0, 3, 0, 7, classes)), None)
+    data = json.loads(json.dumps(counters_to_json(counters)))
+    assert counters_from_json(data, "f") == counters
+    assert [("classes" in port) for port in data["ports"]] == [False, True]
+
+
 def test_every_form_of_a_distribution() -> None:
     """Plain values, values with counts and histograms mean the same."""
     for form in ({"values": [5, 7, 5]}, {"values": [7, 5], "counts": [1, 2]}, {"histogram": [[5, 1], [7, 1], [5, 1]]}):
@@ -117,6 +129,10 @@ def test_ccdf() -> None:
         (distributions_from_json, {"w": {"m": {"unit": "ns", "histogram": [[1, 0]]}}}, "is not part of a distribution"),
         (counters_from_json, {"ports": [{"node": "a"}]}, "ports[0]: a port has the keys"),
         (counters_from_json, {"ports": [], "storage_bytes_through_compute": "x"}, "is not a whole number"),
+        (counters_from_json, {"ports": [{**PORT, "classes": [{"name": "x"}]}]}, "ports[0].classes[0]: a class has the"),
+        (counters_from_json, {"ports": [{**PORT, "classes": "x"}]}, "ports[0].classes: a JSON list is expected"),
+        (counters_from_json, {"ports": [{**PORT, "classes": [CLASS | {"drops": 1.5}]}]}, "counters whole numbers"),
+        (counters_from_json, {"ports": [{**PORT, "classes": [CLASS | {"name": 5}]}]}, "names are text"),
         (counters_from_json, {"ports": 5}, "ports: a JSON list is expected"),
     ],
 )  # fmt: skip
