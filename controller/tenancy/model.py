@@ -171,6 +171,11 @@ class Destinations(_Resource):
     kinds: Annotated[tuple[ServiceKind, ...], Field(max_length=3)] = ()
 
 
+def _given(one: str, other: str) -> dict[str, JsonValue]:
+    """JSON schema of objects in which one member is given and another one is not."""
+    return {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
+
+
 class Policy(_Resource):
     """Who may open connections to whom; answers come back by themselves.
 
@@ -187,6 +192,8 @@ class Policy(_Resource):
         ports: Destination ports (of endpoints: the endpoint's own port); empty: all. Only for TCP and UDP.
         description: For people.
     """
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_given("tenant", "vpc"), _given("vpc", "tenant")]})
 
     tenant: Name | None = None
     vpc: Name | None = None

@@ -32,7 +32,7 @@ def decide(ranked: Sequence[tuple[int, int, bool]]) -> Ranges:
             next_one += 1
         while open_ranks and ranked[open_ranks[0]][1] < border:
             heapq.heappop(open_ranks)
-        if border < following and open_ranks and ranked[open_ranks[0]][2]:
+        if open_ranks and ranked[open_ranks[0]][2]:
             allowed.append((border, following - 1))
     return _joined(allowed)
 
