@@ -21,7 +21,7 @@ import pytest
 
 from controller.client import ControllerClient, wait_ready
 from controller.designs import Design, plan
-from controller.flows import IP_PROTO_ICMP, IP_PROTO_UDP, Table
+from controller.flows import IP_PROTO_ICMP, IP_PROTO_UDP
 from controller.frame import Frame
 from controller.pathtrace import Tracer
 from emulator.errors import ControllerError
