@@ -38,9 +38,9 @@ def run(workload: Checkpoint, context: Context) -> list[Record]:
         options = io_options(device, "write", workload.block_bytes, workload.queue_depth, amount, seed, workload.name)
         jobs.append(FioJob(f"client-{position}", options))
     context.progress(f"{workload.name}: {len(clients)} clients write", 1, 2)
-    context.await_start(workload.name)
     with tempfile.TemporaryDirectory(prefix="icgw-fio-") as folder:
-        found = run_fio(context.host(clients[0], workload.name), jobs, Path(folder), workload.name)
+        host = context.host(clients[0], workload.name)
+        found = run_fio(host, jobs, Path(folder), workload.name, lambda: context.await_start(workload.name))
     results = list(found.values())
     span_ns = duration_ns(results)
     written_bytes = sum(result.size_bytes for result in results)

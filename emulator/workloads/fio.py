@@ -3,23 +3,34 @@
 fio states its run time in whole milliseconds, too coarse for runs of a few. So each job notes the time itself just
 before its first and just after its last I/O (``exec_prerun``, ``exec_postrun``); latencies come from a log with one
 line for every I/O.
+
+fio takes its time before that, some of it in a loop that reads the clock. So its first jobs are held, by a lock on a
+file, until all of them are ready: their first I/O is then the workload's start, to the nanosecond.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
+from emulator.linux.timer import Timer
 from emulator.model.distribution import Distribution
 from emulator.workloads.programs import Program, last_words
 
 _TIMEOUT_S = 3600.0
 """Far above any run; an engine's own limits end a stalled one earlier."""
+
+_GO, _READY = "go", ".ready"
+_LOOK_NS = 1_000_000
+_READY_LOOKS = 60_000
 
 _GLOBAL = {
     "ioengine": "libaio",
@@ -31,7 +42,6 @@ _GLOBAL = {
     "group_reporting": "0",
     # A volume that is gone must fail; fio would make a file in its place and measure that.
     "allow_file_create": "0",
-    "exec_prerun": "date +%s%N",
     "exec_postrun": "date +%s%N",
 }
 
@@ -78,6 +88,8 @@ def job_file(jobs: Sequence[FioJob], log_prefix: str) -> str:
     for job in jobs:
         lines += ["", f"[{job.name}]", *(f"{key}={value}" for key, value in job.options.items())]
         lines += [f"write_lat_log={log_prefix}-{job.name}", "per_job_logs=0"]
+        # The shell writes the last command's output, the time, to a file that fio names after the job.
+        lines.append(f"exec_prerun=touch {job.name}{_READY} && flock --shared {_GO} --command true && date +%s%N")
         if job.after_all_before:
             lines.append("stonewall")
     return "\n".join(lines) + "\n"
@@ -123,7 +135,23 @@ def parse_result(text: str, what: str, host: str) -> list[dict[str, Any]]:
     return jobs
 
 
-def run_fio(host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str) -> dict[str, FioResult]:
+def _wait_ready(program: Program, names: Sequence[str], folder: Path) -> None:
+    """Wait until jobs are about to do their first I/O; if fio has ended, what it says comes out later.
+
+    Raises:
+        WorkloadError: They are not there in time.
+    """
+    with Timer() as timer:
+        for _ in range(_READY_LOOKS):
+            if not program.running or all((folder / f"{name}{_READY}").exists() for name in names):
+                return
+            timer.wait(_LOOK_NS)
+    raise program.failure("its jobs do not start")
+
+
+def run_fio(
+    host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str, begin: Callable[[], object]
+) -> dict[str, FioResult]:
     """Run jobs in one fio process and return what each did, by its name.
 
     Args:
@@ -131,6 +159,7 @@ def run_fio(host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str) -
         jobs: Jobs; those without ``after_all_before`` start at the same time.
         folder: Existing folder for fio's files, removed by the caller.
         what: Workload on whose behalf, for messages.
+        begin: Is called when the first jobs are ready; they go on when it returns.
 
     Raises:
         WorkloadError: fio is missing, died, or did less than was asked.
@@ -138,7 +167,14 @@ def run_fio(host: HostHandle, jobs: Sequence[FioJob], folder: Path, what: str) -
     file = folder / "jobs.fio"
     file.write_text(job_file(jobs, str(folder / "log")), encoding="ascii")
     argv = ["fio", "--output-format=json", f"--output={folder / 'result.json'}", file.name]
-    with Program(host, argv, what, cwd=folder) as program:
+    first = [job.name for job in takewhile(lambda job: not job.after_all_before, jobs)]
+    with (folder / _GO).open("w", encoding="ascii") as gate, ExitStack() as undo:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        program = undo.enter_context(Program(host, argv, what, cwd=folder))
+        _wait_ready(program, first, folder)
+        if program.running:
+            begin()
+        fcntl.flock(gate, fcntl.LOCK_UN)
         program.wait(_TIMEOUT_S)
         words = program.errors()
     result = folder / "result.json"

@@ -111,9 +111,8 @@ def run(workload: NvmeIo, context: Context) -> list[Record]:
     jobs = _jobs(workload, context)
     context.progress(f"{workload.name}: fio {workload.pattern}, {len(jobs)} jobs", 1, 2)
     host = context.host(workload.initiators[0], workload.name)
-    context.await_start(workload.name)
     with tempfile.TemporaryDirectory(prefix="icgw-fio-") as folder:
-        results = run_fio(host, jobs, Path(folder), workload.name)
+        results = run_fio(host, jobs, Path(folder), workload.name, lambda: context.await_start(workload.name))
     findings = Findings(context, workload)
     findings.modelled("media_latency", context.profile.media.latency_ns, "ns", context.profile.media.source)
     for depth in workload.queue_depths:

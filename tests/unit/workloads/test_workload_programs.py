@@ -129,7 +129,7 @@ for argument; do case $argument in --output=*) out=${argument#--output=};; esac;
 cat > "$out" <<'END'
 %s
 END
-echo 1000 > j.prerun.txt; echo 5000 > j.postrun.txt
+touch j.ready && flock --shared go --command true && echo 1000 > j.prerun.txt; echo 5000 > j.postrun.txt
 printf '0, 700, 0, 4096, 0\\n0, 900, 0, 4096, 0\\n' > log-j_%s.log
 """
 
@@ -141,7 +141,19 @@ def test_what_fio_did(pauses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tools.mkdir()
     program(tools, "fio", FAKE_FIO % (fio_answer(), "clat" if pauses else "lat"))
     monkeypatch.setenv("PATH", str(tools), prepend=":")
-    found = run_fio(HOST, [FioJob("j", {}, pauses=pauses)], tmp_path, "w")["j"]
+    begun = []
+
+    def begin() -> None:
+        assert (tmp_path / "j.ready").exists()
+        assert not (tmp_path / "j.prerun.txt").exists(), "it waits for the word"
+        begun.append(True)
+
+    jobs = [FioJob("j", {}, pauses=pauses), FioJob("later", {}, after_all_before=True)]
+    with pytest.raises(WorkloadError, match="says nothing of job later"):
+        run_fio(HOST, jobs, tmp_path, "w", begin)
+    (tmp_path / "j.prerun.txt").unlink()
+    found = run_fio(HOST, jobs[:1], tmp_path, "w", begin)["j"]
+    assert begun == [True, True], "jobs that come later are not waited for"
     assert (found.start_ns, found.end_ns, found.ios, found.size_bytes) == (1000, 5000, 2, 8192)
     assert (found.latency.values, found.latency.counts) == ((700, 900), (1, 1))
 
@@ -161,8 +173,18 @@ def test_fio_that_does_less_than_asked(answer: str, line: str, tmp_path: Path, m
     program(tools, "fio", FAKE_FIO % (answer, "lat"))
     monkeypatch.setenv("PATH", str(tools), prepend=":")
     with pytest.raises(WorkloadError) as caught:
-        run_fio(HOST, [FioJob("j", {})], tmp_path, "w")
+        run_fio(HOST, [FioJob("j", {})], tmp_path, "w", lambda: None)
     assert line in str(caught.value)
+
+
+def test_fio_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If fio ends before a job is ready, nobody is told to begin, and its words come out."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    program(tools, "fio", "echo no such engine >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    with pytest.raises(WorkloadError, match="no such engine"):
+        run_fio(HOST, [FioJob("j", {})], tmp_path, "w", lambda: pytest.fail("nothing is ready"))
 
 
 def test_the_job_file_never_polls() -> None:
@@ -174,7 +196,8 @@ def test_the_job_file_never_polls() -> None:
     assert "hipri" not in text
     assert "stonewall" not in first
     assert second.strip().splitlines() == [
-        "[b]", "rw=write", "write_lat_log=/x/log-b", "per_job_logs=0", "stonewall",
+        "[b]", "rw=write", "write_lat_log=/x/log-b", "per_job_logs=0",
+        "exec_prerun=touch b.ready && flock --shared go --command true && date +%s%N", "stonewall",
     ]  # fmt: skip
 
 
