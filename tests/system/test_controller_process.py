@@ -70,10 +70,19 @@ def test_a_taken_port_is_one_line(controller: RunningController, tmp_path: Path,
 
 def test_a_foreign_address_is_one_line(tmp_path: Path) -> None:
     """An address that this machine does not have."""
+    argv = command(*write_inputs(tmp_path, FABRIC, SERVICES), "--design", "gateway", "--listen", "192.0.2.1:6653")
+    done = subprocess.run([*argv, "--rest", "127.0.0.1:0"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith("controller: --listen: cannot listen on 192.0.2.1:6653: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_rest_for_others_needs_tokens(tmp_path: Path) -> None:
+    """Whoever can reach it could program the fabric, so it is refused before anything listens."""
     argv = command(*write_inputs(tmp_path, FABRIC, SERVICES), "--design", "gateway", "--rest", "192.0.2.1:8080")
     done = subprocess.run([*argv, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 5
-    assert done.stderr.startswith("controller: --rest: cannot listen on 192.0.2.1:8080: ")
+    assert done.returncode == 2
+    assert done.stderr.startswith("controller: --rest: 192.0.2.1 can be reached by others")
     assert done.stderr.count("\n") == 1
 
 
@@ -138,7 +147,7 @@ GET = b"GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         (GET + b"X: 1\r\n" * 1000 + b"\r\n", 431),
         (b"GET /" + b"a" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         (b"GET /" + b"a" * 1_000_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-        (b"POST /v1/topology HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n", 413),
+        (b"POST /v1/topology HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413),
         (b"GET /v1/topology HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 3000 + b"\r\n\r\n", 413),
         (b"POST /v1/topology HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
         (b"POST /v1/topology HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400),
@@ -149,7 +158,7 @@ GET = b"GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         (b"GET /v1/health HTTP/1.1 more\r\nHost: x\r\n\r\n", 400),
         (b"\x00\x01\x02\x03\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (GET + b"broken header\r\n\r\n", 200),
+        (GET + b"broken header\r\n\r\n", 400),
         (GET + b"\r\n", 200),
         (GET.replace(b"1.1", b"1.0") + b"\r\n", 200),
     ],
