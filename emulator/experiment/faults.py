@@ -17,6 +17,9 @@ from emulator.network import Network
 
 _log = logging.getLogger(__name__)
 
+MOST_LATE_NS = 200_000
+"""A fault that comes later than this is warned of."""
+
 
 class FaultDriver:
     """A thread that breaks and mends a network by the clock; a context manager.
@@ -67,6 +70,9 @@ class FaultDriver:
                 at_ns = time.monotonic_ns()
                 self._do[fault.action](fault.target)
                 self._happened.append(Happened(fault, at_ns, time.monotonic_ns()))
+                late_ns = at_ns - self._start_ns - fault.at_ns
+                if late_ns > MOST_LATE_NS:
+                    _log.warning("'%s' came %d ns late: a program keeps the processor busy", fault.title, late_ns)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that ends this one
             self._error = error
 

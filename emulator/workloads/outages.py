@@ -127,7 +127,8 @@ def cause(outage: Outage, struck_ns: Sequence[int]) -> int | None:
         outage: The outage.
         struck_ns: When each fault struck, ascending.
     """
-    before = [number for number, time_ns in enumerate(struck_ns) if time_ns <= outage.latest_ns]
+    end_ns = outage.latest_ns + 1 if outage.over_ns is None else min(outage.latest_ns + 1, outage.over_ns)
+    before = [number for number, time_ns in enumerate(struck_ns) if time_ns < end_ns]
     return before[-1] if before else None
 
 

@@ -79,6 +79,12 @@ def test_causes(struck: list[int], number: int | None) -> None:
     assert cause(Outage(0, 5, 400, 430, None), struck) == number
 
 
+def test_what_strikes_when_an_outage_is_over_is_not_its_cause() -> None:
+    """However long packets took elsewhere in the flow: after the end of an outage nothing can have caused it."""
+    assert cause(Outage(0, 5, 400, 90_000, 1000), [300, 1000, 2000]) == 0
+    assert cause(Outage(0, 5, 400, 90_000, 1000), [1000]) is None
+
+
 def test_tolls() -> None:
     """Packets add up; a flow recovers with the end of its first outage; flows without an end are counted apart."""
     found = [
