@@ -35,6 +35,13 @@ from controller.events import (
 from controller.flows import Program
 from controller.journal import Journal, Kind, Severity
 
+_TEXTS = {
+    State.ABSENT: "disconnected",
+    State.STANDBY: "has been told that this controller stands by",
+    State.VERIFYING: "does not hold what it should: it is changed",
+    State.READY: "holds what it should",
+    State.FAILED: "",
+}
 _BASE = "base"
 _GROUPS = "groups"
 _PINS = "pins"
@@ -173,6 +180,7 @@ class Core:
     def _decide(self, session: SwitchSession, event: Event, now_ns: int) -> list[Command]:
         links = self._state_of_links(now_ns)
         if isinstance(event, Connected):
+            self._note(Kind.SWITCH, f"{session.name} connected", switch=session.name, state="connected")
             links.connected(session.dpid)
             role = None
             if self.options.redundant:
@@ -259,16 +267,14 @@ class Core:
             self._retry_ns[session.dpid] = now_ns + self.options.retry_ns
         if session.state in (State.ABSENT, State.READING, State.CLAIMING, State.FAILED):
             self.watch.gone(session.dpid)
-        if State.UPDATING in (before, session.state) and session.state is not State.ABSENT:
+        text = _TEXTS.get(session.state)
+        if text is None or before is State.UPDATING:
             return  # every change of a tenant would be seen here
-        failed = session.state in (State.FAILED, State.ABSENT)
-        text = {State.ABSENT: "disconnected", State.READING: "connected, its tables are read"}.get(
-            session.state, session.state.value
-        )
+        bad = session.state in (State.FAILED, State.ABSENT)
         self._note(
             Kind.SWITCH,
-            f"{session.name}: {text}{': ' if session.failure else ''}{session.failure}",
-            Severity.WARNING if failed else Severity.INFO,
+            f"{session.name} {text}{session.failure}",
+            Severity.WARNING if bad else Severity.INFO,
             switch=session.name,
             state=session.state.value,
         )
@@ -317,8 +323,8 @@ class Core:
             commands += self.watch.look(now_ns)
             links.discovered(self.watch.discovery.silent, self.watch.discovery.wrong)
             for dpid in [dpid for dpid, at_ns in self._retry_ns.items() if now_ns >= at_ns]:
-                del self._retry_ns[dpid]
                 commands += self.sessions[dpid].read()
+                self._entered(self.sessions[dpid], State.FAILED, now_ns)
         before, done = self.repair.usable, self.repair.ended_ns
         commands += self._repaired(links, now_ns)
         self._note_links(before, self.repair.usable)
@@ -376,6 +382,8 @@ class Core:
         if self._announced and not any(session.state in BUSY for session in self.sessions.values()):
             self._note(Kind.TENANCY, f"installed: {'; '.join(self._announced)}", changes=list(self._announced))
             self._announced.clear()
+        if any(session.state is State.UPDATING for session in self.sessions.values()):
+            return
         ready = self.ready
         if ready and not self._was_ready:
             rules = sum(len(session.tables.entries) for session in self.sessions.values())

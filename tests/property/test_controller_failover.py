@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core import Options
 from controller.damping import HALF_LIFE_NS, Damper
 from controller.designs import Design, Plan, plan
-from controller.linkstate import GRACE_NS
 from controller.paths.graph import fabric_links
 from controller.routing import Spread
 from emulator.model.fabric import FabricBuilder, LinkSpec
@@ -16,6 +16,7 @@ from tests.support.controller_machine import MS, working
 from topologies.icgw import icgw
 
 LONG_NS = 10 * HALF_LIFE_NS
+GRACE_NS = Options().grace_ns
 SPEC = LinkSpec(100 * 10**9, 1000)
 
 
@@ -60,6 +61,7 @@ def test_failures_never_make_loops_nor_lasting_holes(decided: Plan, data: st.Dat
     machine.settle()
     for dpid, switch in machine.switches.items():
         assert set(switch.groups.values()) == set(decided.program_of(dpid).groups)
+    machine.check_sessions()
 
 
 @pytest.mark.parametrize("spread", Spread)
@@ -84,7 +86,7 @@ def test_a_failure_changes_groups_and_no_rules() -> None:
     before = {dpid: set(switch.program.rules) for dpid, switch in machine.switches.items()}
     machine.set_link(fabric_links(machine.plan.fabric)[0].name, up=False)
     machine.settle()
-    assert machine.core.repairs == 1
+    assert machine.core.repair.count == 1
     assert {dpid: set(switch.program.rules) for dpid, switch in machine.switches.items()} == before
 
 
