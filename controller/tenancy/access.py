@@ -11,6 +11,7 @@ Semantics
     of a permission in the other direction. So with a denial of all B sends to A and a permission of A to B's UDP port
     p, B can send A datagrams from port p that A never asked for. TCP cannot be opened like this: a segment that opens
     a connection has no ACK flag.
+    Later fragments of a packet show no ports, so they pass only where all ports of their protocol do.
 
 Within a pair the rules only permit, and never disagree: port numbers are covered by masks.
 """

@@ -1,6 +1,7 @@
 """What may talk to what, and why, told from the declared resources alone and not from rules made of them.
 
-So it can be asked by people, and be held against what switches really do.
+So it can be asked by people, and be held against what switches really do. It is about opening; what passes as an answer
+is said in `controller.tenancy.access`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from controller.tenancy.verdicts import in_order
 
 _LAST_PORT = 65_535
 _PROTOCOLS = (Protocol.TCP, Protocol.UDP, Protocol.ICMP)
+_Ordered = list[tuple[str, Policy]]
+"""A VPC's policies in the order in which they decide."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,10 @@ def explain(
     if isinstance(found, Answer):
         return found
     name, target = found
+    ordered = in_order(state.policies_for(vpc))
     if isinstance(target, Endpoint):
-        return _to_endpoint(state, vpc, host, name, probe)
-    return _to_node(state, vpc, host, name, probe)
+        return _to_endpoint(state, ordered, vpc, host, name, probe)
+    return _to_node(state, ordered, vpc, host, name, probe)
 
 
 def matrix(state: TenancyState, probes: Iterable[Probe] = (PING,)) -> Iterator[Cell]:
@@ -134,16 +138,18 @@ def matrix(state: TenancyState, probes: Iterable[Probe] = (PING,)) -> Iterator[C
     Targets in other VPCs are included: nothing reaches them, though the address may mean something else nearer by.
     """
     tries = tuple(probes)
-    for (vpc, host), _ in sorted(state.nodes.items()):
+    orders = {vpc: in_order(state.policies_for(vpc)) for vpc in state.vpcs}
+    for vpc, host in sorted(state.nodes):
+        ordered = orders[vpc]
         for (other, name), node in sorted(state.nodes.items()):
             if (vpc, host) == (other, name):
                 continue
             for probe in tries:
-                answer = _to_node(state, vpc, host, name, probe) if vpc == other else _apart(vpc, other)
+                answer = _to_node(state, ordered, vpc, host, name, probe) if vpc == other else _apart(vpc, other)
                 yield Cell((vpc, host), (other, name), "node", node.ip, probe, answer)
         for (other, name), gate in sorted(state.endpoints.items()):
             probe = Probe(Protocol.TCP, gate.port)
-            answer = _to_endpoint(state, vpc, host, name, probe) if vpc == other else _apart(vpc, other)
+            answer = _to_endpoint(state, ordered, vpc, host, name, probe) if vpc == other else _apart(vpc, other)
             yield Cell((vpc, host), (other, name), "endpoint", gate.ip, probe, answer)
 
 
@@ -220,20 +226,20 @@ def _at(state: TenancyState, vpc: str, ip: IPv4Address, probe: Probe) -> tuple[s
     return Answer(False, f"{reason[0].upper()}{reason[1:]}.", vpc=vpc)
 
 
-def _to_node(state: TenancyState, vpc: str, source: str, target: str, probe: Probe) -> Answer:
+def _to_node(state: TenancyState, ordered: _Ordered, vpc: str, source: str, target: str, probe: Probe) -> Answer:
     if source == target:
         return Answer(True, f"{source} is the source itself, so nothing leaves it.", vpc=vpc)
     if probe.port is None and probe.protocol is not Protocol.ICMP:
         raise Refused(Why.INVALID, f"{probe.protocol.value} to a node goes to a port", "port")
     members = state.members(vpc)
-    for name, policy in in_order(state.policies_for(vpc)):
+    for name, policy in ordered:
         target_named = _names_node(policy, target, members[target])
         if target_named and _from(policy, source, members[source]) and _about(policy, probe):
             return _decided(name, policy, vpc, None)
     return Answer(False, f"No policy of VPC {vpc} or its tenant allows it.", vpc=vpc)
 
 
-def _to_endpoint(state: TenancyState, vpc: str, source: str, name: str, probe: Probe) -> Answer:
+def _to_endpoint(state: TenancyState, ordered: _Ordered, vpc: str, source: str, name: str, probe: Probe) -> Answer:
     gate = state.gates(vpc)[name]
     service = state.services[gate.service]
     translation = Translation(name, gate.service, service.node, gate.ip, gate.port, service.port)
@@ -243,7 +249,7 @@ def _to_endpoint(state: TenancyState, vpc: str, source: str, name: str, probe: P
     if probe.port not in (gate.port, None):
         return Answer(False, f"Endpoint {name} has port {gate.port}, not {probe.port}.", vpc=vpc)
     node = state.members(vpc)[source]
-    for policy_name, policy in in_order(state.policies_for(vpc)):
+    for policy_name, policy in ordered:
         target = policy.destination
         everything = not (target.nodes or target.groups or target.endpoints or target.kinds)
         named = everything or name in target.endpoints or service.kind in target.kinds

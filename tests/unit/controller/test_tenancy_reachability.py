@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from controller.designs import Design
+from controller.routing import Spread
 from controller.tenancy.kinds import Kind
 from controller.tenancy.model import Protocol
 from controller.tenancy.reachability import PING, Answer, Probe, explain, matrix
 from controller.tenancy.refusals import Refused, Why
+from tests.support.tenancy_composed import ComposedWorld
 from tests.support.tenancy_sites import Declaring, small_site
 from tests.support.tenancy_world import World
 
@@ -134,14 +137,13 @@ def test_a_name_that_means_two_things_is_not_guessed() -> None:
     assert explain(declaring.state, SITE.ground, "g3", "10.0.9.10", "tcp", 1).allowed
 
 
-@pytest.mark.parametrize("design", ["shortest-path", "gateway", "conventional"])
-def test_the_matrix_is_what_packets_do(design: str) -> None:
+PROBES = (PING, Probe(Protocol.TCP, 80), Probe(Protocol.TCP, 81), Probe(Protocol.TCP, 443), Probe(Protocol.TCP, 22))
+
+
+def assert_matrix_is_what_packets_do(world: World) -> None:
     """Every node against every node and endpoint, in all VPCs, with several probes: predicted and sent agree."""
-    site = small_site(design)
-    world = World(site, STATE)
-    probes = (PING, Probe(Protocol.TCP, 80), Probe(Protocol.TCP, 81), Probe(Protocol.TCP, 443), Probe(Protocol.TCP, 22))
-    cells = list(matrix(STATE, probes))
-    assert len(cells) == 5 * 4 * len(probes) + 5 * len(STATE.endpoints)
+    cells = list(matrix(STATE, PROBES))
+    assert len(cells) == 5 * 4 * len(PROBES) + 5 * len(STATE.endpoints)
     for cell in cells:
         source, (vpc, name) = cell.source[1], cell.target
         arrivals = world.travel(source, world.opening(source, str(cell.ip), cell.probe.protocol.value, cell.probe.port))
@@ -151,9 +153,26 @@ def test_the_matrix_is_what_packets_do(design: str) -> None:
             service = STATE.services[STATE.endpoints[vpc, name].service]
             reached = bool(arrivals) and (arrivals[-1].host, arrivals[-1].frame.tcp_dst) == (service.node, service.port)
         assert reached == cell.answer.allowed, cell
+        if reached:
+            back = world.answer(arrivals)[-1]
+            assert (back.host, back.frame.ipv4_src) == (source, str(cell.ip)), cell
     assert {cell.answer.allowed for cell in cells} == {True, False}
     assert {cell.kind for cell in cells if cell.answer.allowed} == {"node", "endpoint"}
     assert not any(cell.answer.allowed for cell in cells if cell.source[0] != cell.target[0])
+
+
+@pytest.mark.parametrize("design", ["shortest-path", "gateway", "conventional"])
+def test_the_matrix_is_what_packets_do(design: str) -> None:
+    """The tenants' rules alone, with steering and paths written down for the test."""
+    assert_matrix_is_what_packets_do(World(small_site(design), STATE))
+
+
+@pytest.mark.parametrize("spread", list(Spread))
+@pytest.mark.parametrize("design", list(Design))
+def test_the_matrix_holds_on_the_whole_plan(design: Design, spread: Spread) -> None:
+    """All that switches get, groups included, link by link, whichever of equal paths the switches choose."""
+    for flow_hash in (0, 1, 7) if spread is Spread.FLOWS else (0,):
+        assert_matrix_is_what_packets_do(ComposedWorld(SITE.fabric, design, spread, STATE, flow_hash))
 
 
 def test_the_order_of_policies_is_the_priority_then_denial() -> None:
