@@ -9,6 +9,7 @@ from controller.rest.http import MAX_BODY_BYTES, MOST_SHOWN, Problem
 
 MOST_DEPTH = 64
 MOST_DIGITS = 32
+_EXACT = 1 << 53
 _OPENING = frozenset(b"[{(")
 _CLOSING = frozenset(b"]})")
 _QUOTE, _APOSTROPHE, _BACKSLASH = b"\"'\\"
@@ -114,8 +115,9 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _float(text: str) -> float:
+def _float(text: str) -> float | int:
+    """A number; JSON does not tell 5.0 from 5."""
     value = float(text) if len(text) <= 2 * MOST_DIGITS else float("inf")
     if value in (float("inf"), float("-inf")):
         raise Problem(400, f"the body has the number {text[:40]}, which is too large or too long")
-    return value
+    return int(value) if value.is_integer() and abs(value) < _EXACT else value

@@ -129,8 +129,8 @@ def _tidy(node: Any) -> None:
             _tidy(item)
     if not isinstance(node, dict):
         return
-    if isinstance(node.get("title"), str) and "type" not in node.get("properties", {"type": None}):
-        node.pop("title")
+    if isinstance(node.get("title"), str):
+        del node["title"]  # pydantic's version of the name
     if isinstance(node.get("description"), str):
         node["description"] = node["description"].split("\n\nAttributes:")[0]
     if node.get("format") == _NETWORK_FORMAT:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import re
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from controller.rest.http import Problem, Request, Response
@@ -11,32 +13,39 @@ from controller.rest.parameters import Integer, Text
 
 MOST_LISTED = 1000
 LIMIT = Integer("limit", "How many items at most.", lowest=1, highest=MOST_LISTED, default=100)
-AFTER = Text("after", "Continues after an earlier page: take the address under `next` as it is.")
-_PREFIX = "n:"
+_CURSOR = re.compile(r"([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,3})?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Cursor(Text):
+    """Where a page begins."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of its values."""
+        return {"type": "string", "minLength": 2, "pattern": f"^{_CURSOR.pattern}$"}
+
+
+AFTER = Cursor("after", "Continues after an earlier page: take the address under `next` as it is.")
 
 
 def cursor(name: str) -> str:
     """The cursor after an item."""
-    return base64.urlsafe_b64encode((_PREFIX + name).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
 
 
 def read_cursor(request: Request) -> str | None:
     """The item after which a page begins, or None: the first page.
 
     Raises:
-        Problem: The cursor is none of ours.
+        Problem: The cursor is none.
     """
     text = request.query.get(AFTER.name)
     if text is None:
         return None
-    try:
-        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        name = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
-    except (ValueError, binascii.Error):
-        name = ""
-    if not name.startswith(_PREFIX) or cursor(name.removeprefix(_PREFIX)) != text:
+    if not text or not _CURSOR.fullmatch(text):
         raise Problem(400, "after is the cursor of an earlier page, not anything else", parameter=AFTER.name)
-    return name.removeprefix(_PREFIX)
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode(errors="replace")
 
 
 def read_limit(request: Request) -> int:

@@ -15,7 +15,7 @@ Handler = Callable[..., Response]
 """Takes the request and the path's variables."""
 Schema = type[BaseModel] | dict[str, Any]
 READING = ("GET", "HEAD")
-METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT")
+METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "QUERY")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Route:
 
 
 class Router:
-    """Finds the route for a request. Patterns are like ``/stats/flow/{dpid}``; the first that fits is taken."""
+    """Finds the route for a request. Patterns are like ``/stats/flow/{dpid}``; of several, the one that says most."""
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
@@ -98,16 +98,21 @@ class Router:
             Problem: There is no such resource, or it cannot be used with this method.
         """
         method = "GET" if request.method == "HEAD" else request.method
+        found = [
+            (len(variables), route, variables)
+            for parts, route in self._by_length.get(len(request.segments), ())
+            if (variables := _match(parts, request.segments)) is not None
+        ]
+        if not found:
+            raise Problem(404, f"there is no resource {request.path[:MOST_SHOWN]!r}")
+        fewest = min(count for count, _, _ in found)
         allowed: dict[str, None] = {}
-        for parts, route in self._by_length.get(len(request.segments), ()):
-            variables = _match(parts, request.segments)
-            if variables is None:
+        for count, route, variables in found:
+            if count > fewest:
                 continue
             if route.method == method:
                 return route, variables
             allowed |= dict.fromkeys(READING if route.method == "GET" else (route.method,))
-        if not allowed:
-            raise Problem(404, f"there is no resource {request.path[:MOST_SHOWN]!r}")
         methods = ", ".join(allowed)
         raise Problem(405, f"{request.method} is not possible here; possible: {methods}", {"Allow": methods})
 

@@ -6,17 +6,50 @@ Ryu ignores members that it does not know, and drops actions and match fields of
 from __future__ import annotations
 
 import ast
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from controller.rest.body import PYTHON_QUOTES, check_depth, decode, parse_json
 from controller.rest.http import MOST_SHOWN, Problem
+from controller.rest.validation import pointer, unprocessable
 
 _MOST_PYTHON_BYTES = 65_536
-_HEX = r"^(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}|[A-Z][A-Z0-9_]{0,39})$"
-Number = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] | Annotated[str, Field(pattern=_HEX)]
-"""A number, or a text with a decimal or hexadecimal number or OpenFlow's name of one."""
+_NUMERAL = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}"
+_NUMBER = re.compile(_NUMERAL, re.ASCII)
+_NAMED = re.compile(rf"{_NUMERAL}|[A-Z][A-Z0-9_]{{0,39}}", re.ASCII)
+_SMALL = {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1}
+
+
+def _number(value: object) -> int | str:
+    return _checked(value, _NUMBER, "is a number, or a text with a decimal or hexadecimal one")
+
+
+def _named(value: object) -> int | str:
+    return _checked(value, _NAMED, "is a number, a text with a decimal or hexadecimal one, or OpenFlow's name of one")
+
+
+def _checked(value: object, pattern: re.Pattern[str], expected: str) -> int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64:
+        return value
+    if isinstance(value, str) and pattern.fullmatch(value):
+        return value
+    raise ValueError(expected)
+
+
+def _texts(pattern: re.Pattern[str]) -> dict[str, Any]:
+    return {"anyOf": [_SMALL, {"type": "string", "pattern": f"^({pattern.pattern})$"}]}
+
+
+def _some_action(kinds: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"type": {"type": "string", "enum": list(kinds)}}, "required": ["type"]}
+
+
+Plain = Annotated[int | str, PlainValidator(_number), WithJsonSchema(_texts(_NUMBER))]
+"""A number, or a text with one."""
+Number = Annotated[int | str, PlainValidator(_named), WithJsonSchema(_texts(_NAMED))]
+"""A number, or a text with one or with OpenFlow's name of one, for example ``CONTROLLER``."""
 MATCH_FIELDS = (
     *("in_port", "in_phy_port", "metadata", "dl_dst", "dl_src", "eth_dst", "eth_src", "dl_type", "eth_type"),
     *("dl_vlan", "vlan_vid", "vlan_pcp", "ip_dscp", "ip_ecn", "nw_proto", "ip_proto", "nw_src", "nw_dst"),
@@ -30,9 +63,35 @@ PLAIN_ACTIONS = (
     *("POP_MPLS", "SET_QUEUE", "GROUP", "SET_NW_TTL", "DEC_NW_TTL", "SET_FIELD", "PUSH_PBB", "POP_PBB"),
     "EXPERIMENTER",
 )
-INSTRUCTIONS = ("WRITE_ACTIONS", "CLEAR_ACTIONS", "GOTO_TABLE", "WRITE_METADATA", "METER")
+WRITE_ACTIONS = "WRITE_ACTIONS"
+INSTRUCTIONS = (WRITE_ACTIONS, "CLEAR_ACTIONS", "GOTO_TABLE", "WRITE_METADATA", "METER")
 _MATCH = "Header fields by Ryu's names, for example `in_port`, `eth_type`, `ipv4_dst` or the older `nw_dst`."
 _ACTIONS = "Objects with a `type` like `OUTPUT`, `SET_FIELD` or `GOTO_TABLE`, and what the type needs."
+
+
+Action = Annotated[dict[str, Any], WithJsonSchema(_some_action(PLAIN_ACTIONS))]
+_WRITE = {
+    "type": "object",
+    "properties": {
+        "type": {"const": WRITE_ACTIONS},
+        "actions": {"type": "array", "items": _some_action(PLAIN_ACTIONS)},
+    },
+    "required": ["type", "actions"],
+}
+Instruction = Annotated[
+    dict[str, Any], WithJsonSchema({"anyOf": [_some_action(PLAIN_ACTIONS + INSTRUCTIONS[1:]), _WRITE]})
+]
+Match = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": _MATCH,
+            "properties": {name: {"anyOf": [_SMALL, {"type": "string"}]} for name in MATCH_FIELDS},
+            "additionalProperties": False,
+        }
+    ),
+]
 
 
 class _Body(BaseModel):
@@ -49,17 +108,17 @@ class FlowFilter(_Body):
     cookie: Number | None = None
     cookie_mask: Number | None = None
     priority: Number | None = None
-    match: Annotated[dict[str, Any], Field(description=_MATCH)] = {}
+    match: Match = Field(default_factory=dict)
 
 
 class FlowBody(FlowFilter):
     """A flow entry, or which entries are to be modified or deleted."""
 
-    dpid: Number
+    dpid: Plain
     idle_timeout: Number | None = None
     hard_timeout: Number | None = None
     buffer_id: Number | None = None
-    actions: Annotated[tuple[dict[str, Any], ...], Field(description=_ACTIONS, max_length=1024)] = ()
+    actions: Annotated[tuple[Instruction, ...], Field(description=_ACTIONS, max_length=1024)] = ()
 
 
 class BucketBody(_Body):
@@ -68,13 +127,13 @@ class BucketBody(_Body):
     weight: Number | None = None
     watch_port: Number | None = None
     watch_group: Number | None = None
-    actions: Annotated[tuple[dict[str, Any], ...], Field(max_length=1024)] = ()
+    actions: Annotated[tuple[Action, ...], Field(max_length=1024)] = ()
 
 
 class GroupBody(_Body):
     """A group."""
 
-    dpid: Number
+    dpid: Plain
     type: Literal["ALL", "SELECT", "INDIRECT", "FF"] | None = None
     group_id: Number | None = None
     buckets: Annotated[tuple[BucketBody, ...], Field(max_length=1024)] = ()
@@ -96,7 +155,7 @@ class BandBody(_Body):
 class MeterBody(_Body):
     """A meter."""
 
-    dpid: Number
+    dpid: Plain
     flags: MeterFlag | Annotated[tuple[MeterFlag, ...], Field(max_length=8)] = ()
     meter_id: Number | None = None
     bands: Annotated[tuple[BandBody, ...], Field(max_length=64)] = ()
@@ -105,7 +164,7 @@ class MeterBody(_Body):
 class PortBody(_Body):
     """How a port is to behave."""
 
-    dpid: Number
+    dpid: Plain
     port_no: Number
     config: Number | None = None
     mask: Number | None = None
@@ -116,14 +175,14 @@ class PortBody(_Body):
 class RoleBody(_Body):
     """The role that this connection is to have in the switch."""
 
-    dpid: Number
+    dpid: Plain
     role: Literal["EQUAL", "MASTER", "SLAVE", "NOCHANGE"] | None = None
 
 
 class ExperimenterBody(_Body):
     """An experimenter message."""
 
-    dpid: Number | None = None
+    dpid: Plain | None = None
     experimenter: Number | None = None
     exp_type: Number | None = None
     data_type: Literal["ascii", "base64"] | None = None
@@ -177,8 +236,8 @@ def check_match(match: dict[str, Any], where: tuple[str | int, ...] = ("match",)
     for key, value in match.items():
         if key not in MATCH_FIELDS:
             raise _wrong(where, f"{key[:MOST_SHOWN]!r} is not a match field of OpenFlow 1.3")
-        if isinstance(value, (dict, list)) or value is None:
-            raise _wrong((*where, key), "is a number or a text")
+        if not isinstance(value, str) and (type(value) is not int or not 0 <= value < 1 << 64):
+            raise _wrong((*where, key), "is a number of at most 64 bits, or a text")
 
 
 def check_actions(actions: Any, where: tuple[str | int, ...], allowed: tuple[str, ...]) -> None:
@@ -194,11 +253,9 @@ def check_actions(actions: Any, where: tuple[str | int, ...], allowed: tuple[str
         if kind not in allowed:
             shown = repr(kind)[:MOST_SHOWN]
             raise _wrong((*where, index), f"has the type {shown}, which is none of {', '.join(allowed)}")
-        if kind == "WRITE_ACTIONS":
+        if kind == WRITE_ACTIONS:
             check_actions(action.get("actions"), (*where, index, "actions"), PLAIN_ACTIONS)
 
 
 def _wrong(where: tuple[str | int, ...], detail: str) -> Problem:
-    from controller.rest.validation import pointer, unprocessable
-
     return unprocessable([{"pointer": pointer(where), "detail": detail}])

@@ -44,7 +44,15 @@ class RyuTopology:
     def routes(self) -> list[Route]:
         """What is answered here."""
         return [
-            Route("GET", f"/v1.0/topology/{name}{suffix}", handler, summary, "ryu", {200: Success("They.", schema)})
+            Route(
+                "GET",
+                f"/v1.0/topology/{name}{suffix}",
+                handler,
+                summary,
+                "ryu",
+                {200: Success("They.", schema)},
+                problems=(404,) if suffix else (),
+            )
             for name, handler, summary, schema in (
                 ("switches", self.switches, "Connected switches with their ports", _SWITCHES),
                 ("links", self.links, "Links between connected switches, once for each direction", _LINKS),
