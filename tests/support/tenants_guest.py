@@ -10,10 +10,11 @@ import json
 import socket
 import tempfile
 import threading
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,70 @@ def asked(network: Network, host: str, ip: str, port: int) -> str:
             return client.recv(100).decode()
         except OSError:
             return ""
+
+
+def forged() -> dict[str, Any]:
+    """Frames that g1, of red, must not send; by the reason for which each is to be dropped."""
+    from scapy.layers.dhcp import BOOTP, DHCP
+    from scapy.layers.inet import ICMP, IP, TCP, UDP
+    from scapy.layers.l2 import ARP, Dot1Q, Ether
+
+    own, peer, victim = (FABRIC.by_name[name].mac or "" for name in ("g1", "g2", "g3"))
+    mine, theirs = "192.168.0.10", "192.168.0.11"
+    return {
+        "ip-spoofing": Ether(src=own, dst=peer) / IP(src="192.168.0.77", dst=theirs) / ICMP(),
+        "mac-spoofing": Ether(src=victim, dst=peer) / IP(src=mine, dst=theirs) / ICMP(),
+        "arp-spoofing": Ether(src=own, dst=peer) / ARP(op=2, hwsrc=own, psrc="192.168.0.100", hwdst=peer, pdst=theirs),
+        "vlan-hopping": Ether(src=own, dst=victim) / Dot1Q(vlan=3) / IP(src=mine, dst=mine) / ICMP(),
+        "dhcp-server": Ether(src=own, dst="ff:ff:ff:ff:ff:ff")
+        / IP(src=mine, dst="255.255.255.255")
+        / UDP(sport=67, dport=68)
+        / BOOTP(op=2)
+        / DHCP(options=[("message-type", "offer"), "end"]),
+        "lldp-forgery": Ether(src=own, dst="01:80:c2:00:00:0e", type=0x88CC) / bytes.fromhex("0207040000000000010000"),
+        "not-allowed": Ether(src=own, dst=victim) / IP(src=mine, dst="192.168.0.100") / TCP(dport=22, flags="S"),
+    }
+
+
+def test_what_a_host_must_not_send_is_dropped_counted_and_reported() -> None:
+    """Every kind of forgery, four times each: no other host sees a frame, and the controller tells who sent it."""
+    folder = Path(tempfile.mkdtemp())
+    with ExitStack() as stack:
+        controller = stack.enter_context(
+            running_controller(folder, FABRIC, "shortest-path", (), "--store", ":memory:", listen=OPENFLOW, rest=REST)
+        )
+        network = stack.enter_context(build(FABRIC, controller=f"tcp:{OPENFLOW}", checksum_offload=False))
+        wait_ready(f"http://{REST}", len(FABRIC.switches), 60_000_000_000)
+        declare()
+        frames = forged()
+        listeners = {}
+        for name in ("g2", "g3", "g4", "s1"):
+            with network.host(name).namespace():
+                listeners[name] = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
+            listeners[name].setblocking(False)
+        with network.host("g1").namespace(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+            sender.bind(("g1-eth0", 0))
+            for frame in frames.values():
+                for _ in range(4):
+                    sender.send(bytes(frame))
+        expected = dict.fromkeys(frames, 4)
+        for _ in range(50):  # the switch's daemon fetches its datapath's counters only now and then
+            counted = {entry["reason"]: entry["packets"] for entry in get("violations")["violations"]}
+            if counted == expected:
+                break
+            time.sleep(0.1)
+        assert counted == expected
+        source = (FABRIC.by_name["g1"].mac or "").replace(":", "")
+        for name, listener in listeners.items():
+            seen = []
+            with suppress(BlockingIOError):
+                while True:
+                    seen.append(listener.recv(2000))
+            assert not [data for data in seen if data[6:12].hex() == source or b"\xc0\xa8\x00" in data[14:40]], name
+        events = get("events", kind="violation")["events"]
+        assert {event["fields"]["reason"] for event in events} == set(frames)
+        assert all("g1" in event["message"] for event in events)
+        assert controller.end() == 0
 
 
 @pytest.mark.parametrize("design", ["shortest-path", "gateway"])
