@@ -353,7 +353,8 @@ class FabricBuilder:
         """Join two nodes.
 
         Args:
-            a, b: The nodes.
+            a: One node.
+            b: The other one.
             spec: Properties of the link.
             ports: Port numbers on them; None: the next after the highest that is taken.
 

@@ -87,7 +87,7 @@ def test_a_cut_takes_the_carrier_of_both_ends_and_restoring_gives_all_back(link:
 
 
 def test_hosts_that_are_wired_together_keep_routes_and_neighbours() -> None:
-    """A cut takes a host's own interface down, and the kernel then forgets: what was there is there again afterwards."""
+    """A cut takes a host's own interface down, and the kernel then forgets: what was there comes back."""
     with build(chain(hops=1)) as network:
         host = network.host("h1")
         host.run(["ip", "route", "add", "192.0.2.0/24", "via", network.host("h0").ip, "metric", "7"])
