@@ -48,7 +48,9 @@ class FakeBackend:
     def __init__(self, made: Plan = PLAN, *, store: bool = False, journal: Journal | None = None) -> None:
         self.core = Core(made)
         self.journal = journal or Journal()
-        self.ground = Ground.of(made.fabric, made.routes.attachments, [name for path in made.via.values() for name in path])
+        self.ground = Ground.of(
+            made.fabric, made.routes.attachments, [name for path in made.via.values() for name in path]
+        )
         self.store = Store(":memory:", self.ground) if store else None
         self.silent: set[int] = set()
         self.foreign: set[int] = set()
@@ -135,7 +137,7 @@ def _described(number: int | str, name: str) -> dict[str, Any]:
 
 def _ryu_rule(rule: Any) -> dict[str, Any]:
     """Enough of Ryu's shape to tell entries apart."""
-    match = {name: value for name, value in rule.match.set_fields().items()}
+    match = dict(rule.match.set_fields().items())
     return {"table_id": int(rule.table), "cookie": rule.cookie, "match": match, "actions": ["OUTPUT:1"]}
 
 

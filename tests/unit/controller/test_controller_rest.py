@@ -10,59 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.core import Core
-from controller.designs import Design, plan
-from controller.events import Connected, Port, ProgramRead
 from controller.rest.api import Api
-from controller.rest.backend import NotConnected, Silent
+from controller.rest.backend import NotConnected
 from controller.rest.http import MAX_TARGET_BYTES, Response
-from controller.stats import FlowStat, PortStat
-from tests.support.controller_fabrics import leaf_spine, services_of
-
-FABRIC = leaf_spine()
-PLAN = plan(FABRIC, Design.GATEWAY, services_of(FABRIC, 4420))
-FOREIGN = FlowStat(None, 1, 2, 3, {"priority": 9})
-
-
-class FakeBackend:
-    """Switches that have exactly the plan; port counters are functions of the port number."""
-
-    def __init__(self) -> None:
-        self.core = Core(PLAN)
-        self.silent: set[int] = set()
-        self.foreign: set[int] = set()
-        self.waits: list[float] = []
-        for dpid, session in self.core.sessions.items():
-            ports = tuple(
-                Port(number, name, "02:bb:00:00:00:01", True) for number, name in session.expected_ports.items()
-            )
-            self.core.handle(Connected(dpid, ports), 0)
-            self.core.handle(ProgramRead(dpid, session.program), 0)
-
-    def flows(self, dpid: int) -> list[FlowStat]:
-        self._answering(dpid)
-        stats = [FlowStat(rule, 5, 500, 7, {"priority": rule.priority}) for rule in self.core.sessions[dpid].wanted]
-        return [*stats, FOREIGN] if dpid in self.foreign else stats
-
-    def ports(self, dpid: int) -> list[PortStat]:
-        self._answering(dpid)
-        numbers = [*self.core.sessions[dpid].expected_ports, 0xFFFFFFFE]
-        return [PortStat(n, n, 2 * n, 10 * n, 20 * n, 0, 1, 0, 0, 9, {"port_no": n}) for n in numbers]
-
-    def description(self, dpid: int) -> dict[str, Any]:
-        self._answering(dpid)
-        return {"dp_desc": str(dpid)}
-
-    def connected(self) -> list[int]:
-        return sorted(self.core.sessions)
-
-    def wait_ready(self, timeout_s: float) -> bool:
-        self.waits.append(timeout_s)
-        return self.core.ready
-
-    def _answering(self, dpid: int) -> None:
-        if dpid in self.silent:
-            raise Silent(dpid, 10)
+from tests.support.controller_backend import FABRIC, PLAN, FakeBackend
 
 
 @pytest.fixture
@@ -118,6 +69,20 @@ def check_problem(response: Response, status: int, *words: str) -> dict[str, Any
         ("/v1/paths?src", 400, None, "malformed"),
         ("/v1/paths?src=%ff&dst=g0", 400, None, "malformed"),
         ("/v1/flows?dpid=", 400, "dpid", "decimal or 0x"),
+        ("/v1/topology/", 404, None, "no resource"),
+        ("//v1/topology", 404, None, "no resource"),
+        ("/v1//topology", 404, None, "no resource"),
+        ("/v1%2Ftopology", 404, None, "no resource"),
+        ("v1/topology", 400, None, "begins with a slash"),
+        ("*", 400, None, "begins with a slash"),
+        ("http://x@y/v1/topology", 400, None, "malformed"),
+        ("http:///v1/topology", 400, None, "malformed"),
+        ("/v1/events?kind=link,nothing", 400, "kind", "one or more of"),
+        ("/v1/events?after=-1", 400, "after", "from 0"),
+        ("/v1/events?limit=0", 400, "limit", "from 1 to 1000"),
+        ("/v1/reachability?src=g0&dst=g1", 409, None, "started without --store"),
+        ("/v1/tenants", 409, None, "started without --store"),
+        ("/metrics?flows=maybe", 400, "flows", "one of yes, no"),
         ("/v1/flows?dpid=1.0", 400, "dpid", "decimal or 0x"),
         ("/v1/flows?dpid=0x", 400, "dpid", "decimal or 0x"),
         ("/v1/flows?dpid=18446744073709551616", 400, "dpid", "decimal or 0x"),
@@ -133,7 +98,7 @@ def check_problem(response: Response, status: int, *words: str) -> dict[str, Any
         ("/v1.0/topology/switches/1", 404, None, "16 hexadecimal digits"),
         ("/v1.0/topology/links/000000000000000G", 404, None, "16 hexadecimal digits"),
         ("/stats/switches/" + "a" * MAX_TARGET_BYTES, 414, None, "at most 8192"),
-        ("//[", 400, None, "malformed"),
+        ("//[", 404, None, "no resource"),
     ],
 )
 def test_wrong_requests(backend: FakeBackend, target: str, status: int, parameter: str | None, words: str) -> None:
@@ -150,6 +115,30 @@ def test_only_reading(backend: FakeBackend, method: str) -> None:
     check_problem(response, 405, method)
     assert response.headers == {"Allow": "GET, HEAD"}
     check_problem(Api(backend).answer(method, "/nothing"), 404)
+
+
+@pytest.mark.parametrize(
+    ("target", "allowed"),
+    [
+        ("/v1/tenants/a", "GET, HEAD, PUT, DELETE"),
+        ("/v1/tenants", "GET, HEAD"),
+        ("/stats/flow/1", "GET, HEAD, POST"),
+        ("/stats/flowentry/add", "POST"),
+        ("/stats/flowentry/clear/1", "DELETE"),
+        ("/stats/portdesc/modify", "POST"),
+        ("/stats/portdesc/1", "GET, HEAD"),
+    ],
+)
+def test_what_is_allowed(backend: FakeBackend, target: str, allowed: str) -> None:
+    """The most specific resource says which methods it has."""
+    response = Api(backend).answer("PATCH", target)
+    check_problem(response, 405)
+    assert response.headers["Allow"] == allowed
+
+
+def test_absolute_targets(backend: FakeBackend) -> None:
+    """Proxies send the whole address; it means the same."""
+    assert get(backend, "HTTP://127.0.0.1:8080/v1/health?wait_ms=0")["ready"] is True
 
 
 def test_switches_that_do_not_answer(backend: FakeBackend) -> None:
@@ -186,7 +175,7 @@ def test_paths_over_foreign_entries_are_not_guessed(backend: FakeBackend) -> Non
     check_problem(Api(backend).answer("GET", target + "&source=installed"), 409, "s1 has entries")
     assert get(backend, target)["delivered"] is True
     foreign = [flow for flow in get(backend, "/v1/flows?dpid=0x2")["flows"] if not flow["planned"]]
-    assert [(flow["foreign"], flow["packets"]) for flow in foreign] == [({"priority": 9}, 1)]
+    assert [(flow["foreign"]["priority"], flow["packets"]) for flow in foreign] == [(9, 1)]
 
 
 def test_paths_name_every_node_on_the_way(backend: FakeBackend) -> None:
@@ -252,8 +241,8 @@ def test_topology_of_ryu(backend: FakeBackend) -> None:
 def test_stats_of_ryu(backend: FakeBackend) -> None:
     """The datapath id is the key, as a decimal text, however it was written."""
     assert get(backend, "/stats/switches") == [1, 2, 3, 4, 5]
-    assert get(backend, "/stats/desc/0x2") == {"2": {"dp_desc": "2"}}
-    assert len(get(backend, "/stats/flow/3")["3"]) == len(PLAN.rules_of(3))
+    assert get(backend, "/stats/desc/0x2")["2"]["dp_desc"] == "s0"
+    assert get(backend, "/stats/flow/3") == {"3": [{"priority": 1}]}
     assert get(backend, "/stats/port/1/2") == {"1": [{"port_no": 2}]}
     assert get(backend, "/stats/port/1/ALL") == get(backend, "/stats/port/1")
 
@@ -272,9 +261,9 @@ _PIECES = st.sampled_from(
 def test_no_target_breaks_the_interface(method: str, target: str) -> None:
     """Any text is answered with JSON, and never with an internal error."""
     response = SHARED.answer(method, target)
-    body = json.loads(response.body)
+    body = json.loads(response.body or b"null")
     assert response.status != 500, (target, body)
-    assert (response.content_type == "application/json") == (response.status == 200)
+    assert (response.content_type == "application/problem+json") == (response.status >= 400)
 
 
 @given(st.text())
