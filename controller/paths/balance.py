@@ -29,8 +29,8 @@ class BalanceSettings:
 
     Attributes:
         high: A link above this is too full.
-        target: No link that a flow is moved to may be above this afterwards.
-        margin: The fullest link on a pair's own part of the path must get emptier by at least this.
+        target: No link that a flow is moved to may be above this afterwards. What is between the two is the least
+            that a move gains for the pair.
         rounds: So many rounds in a row a link must be too full. At least 2: what is counted during a move is a mixture.
         small: Pairs with less than this share of the slowest link between switches are left alone.
         hold_ns: A pair stays at least so long before it moves again, in ns; and so long it must be small to be
@@ -40,7 +40,6 @@ class BalanceSettings:
 
     high: float = 0.8
     target: float = 0.7
-    margin: float = 0.1
     rounds: int = 2
     small: float = 0.05
     hold_ns: int = 10_000_000_000
@@ -49,8 +48,8 @@ class BalanceSettings:
     def __post_init__(self) -> None:
         if not 0 < self.target < self.high <= 1:
             raise ControllerError(f"balance: target ({self.target}) must be above 0 and below high ({self.high} of 1)")
-        if self.margin < 0 or not 0 < self.small < 1:
-            raise ControllerError("balance: margin must not be below 0, small must be above 0 and below 1")
+        if not 0 < self.small < 1:
+            raise ControllerError(f"balance: small ({self.small}) must be above 0 and below 1")
         if self.rounds < 2 or self.hold_ns < 0 or self.most_pairs < 1:
             raise ControllerError("balance: it takes at least 2 rounds, 1 pair, and a hold that is not below 0")
 
@@ -229,13 +228,10 @@ class Balancer:
         found: list[tuple[float, tuple[int, ...]]] = []
         for way in self._ways.candidates(*pair):
             # Links that carry all of it already stay as they are; of others that carry a part it is not known which.
-            fresh = [new for new in way if shares.get(new, 0.0) < 1.0]
-            common = set(way) - set(fresh)
-            if edge in way or any(load[old] > self.settings.high * self._rates[old] for old in common):
+            if edge in way:
                 continue
-            after = max((load[new] + rate) / self._rates[new] for new in fresh)
-            before = max(load[old] / self._rates[old] for old in shares if old not in common)
-            if after <= self.settings.target and before - after >= self.settings.margin:
+            after = max((load[new] + rate) / self._rates[new] for new in way if shares.get(new, 0.0) < 1.0)
+            if after <= self.settings.target:
                 found.append((after, way))
         return min(found)[1] if found else None
 

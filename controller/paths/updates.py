@@ -43,7 +43,7 @@ def steps(paths: Paths, before: Iterable[Group], after: Iterable[Group]) -> tupl
     Args:
         paths: Any paths of the fabric: they say where ports and groups lead.
         before: What switches have, free of loops: paths, or what is left of an update that was broken off.
-        after: All groups as they should be, free of loops, each target by one set of paths.
+        after: All groups as they should be, free of loops.
     """
     have = {(group.dpid, group.number): group for group in before}
     names = {node.dpid: node.name for node in paths.fabric.switches}

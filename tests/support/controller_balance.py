@@ -37,6 +37,7 @@ class Plant:
         demands: Rates in bit/s by pair.
         pins: What is pinned at present.
         both: Counters of both directions are reported.
+        late: Decisions take effect a round later.
     """
 
     def __init__(self, fabric: Fabric, spread: Spread, settings: BalanceSettings | None = None, seed: int = 0) -> None:
@@ -47,6 +48,8 @@ class Plant:
         self.pins: dict[Pair, Pin] = {}
         self.now_ns = 0
         self.both = True
+        self.late = False
+        self._next_pins: dict[Pair, Pin] = {}
         self._random = random.Random(seed)
         self._hashed: dict[Pair, tuple[int, ...]] = {}
         self._measured: tuple[Pair, ...] = ()
@@ -90,5 +93,6 @@ class Plant:
         rates = {pair: self.demands.get(pair, 0.0) for pair in self._measured}
         decision = self.balancer.round(self.now_ns, sent, rates, received if self.both else None)
         self._measured = decision.measure
-        self.pins = {pin.pair: pin for pin in decision.pins}
+        decided = {pin.pair: pin for pin in decision.pins}
+        self.pins, self._next_pins = (self._next_pins if self.late else decided), decided
         return decision
