@@ -116,6 +116,17 @@ class Schedule:
         return replace(self, name=name)
 
 
+def finer(schedule: Schedule, times: int) -> Schedule:
+    """The same with chunks cut into several, so that it gets a larger part of the buffer beside others."""
+
+    def make(number: int) -> Step:
+        made = schedule.make(number)
+        return replace(made, first=made.first * times, count=made.count * times)
+
+    owners = None if schedule.owners is None else np.repeat(schedule.owners, times)
+    return replace(schedule, chunks=schedule.chunks * times, make=make, owners=owners)
+
+
 def need_ranks(ranks: int, least: int = 1) -> int:
     """Check a number of ranks.
 

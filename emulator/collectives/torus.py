@@ -10,8 +10,7 @@ data. But only one of a card's links is in use at a time.
 They begin with different dimensions and go around in both directions, so that in every step each of them uses another
 link (the multi-ported bucket algorithm of Sack and Gropp, Collective Algorithms for Multiported Torus Networks, 2015).
 In a torus with equal sides all links of all cards are busy from the first to the last step, and the time for large
-messages is the least there is: 2(N-1)/N of the buffer over all links of a card. Sides that differ make them wait for
-each other.
+messages is the least there is: 2(N-1)/N of the buffer over all links of a card. Where sides differ some wait.
 
 *Hamiltonian rings* (`torus_hamiltonian`): rings through all cards that have no link in common, in both directions,
 each with an equal part of the buffer. All links are busy whatever the sides, at the price of 2(N-1) steps; see
@@ -21,13 +20,13 @@ each with an equal part of the buffer. All links are busy whatever the sides, at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
 from emulator.collectives.hamiltonian import torus_cycles
 from emulator.collectives.ring import rings
-from emulator.collectives.schedule import Collective, Integers, Schedule, Step, after, beside, need_ranks, step
+from emulator.collectives.schedule import Collective, Integers, Schedule, Step, after, beside, finer, need_ranks, step
 from emulator.errors import ScenarioError
 
 Shape = Sequence[int]
@@ -48,11 +47,19 @@ def torus_rings(collective: Collective, shape: Shape) -> Schedule:
 
 
 def torus_buckets(collective: Collective, shape: Shape) -> Schedule:
-    """All dimensions at once, in both directions (see `torus_rings`)."""
+    """All dimensions at once, in both directions (see `torus_rings`).
+
+    What begins with a longer dimension gets a larger part of the buffer, so that the first steps, which move most, take
+    the same time on all links.
+    """
     dimensions = _dimensions(shape)
+    common = gcd(*(shape[number] for number in dimensions))
     parts = [
-        _by_dimensions(collective, tuple(shape), dimensions[start:] + dimensions[:start], sign, "torus-buckets")
-        for start in range(max(1, len(dimensions)))
+        finer(
+            _by_dimensions(collective, tuple(shape), dimensions[start:] + dimensions[:start], sign, "torus-buckets"),
+            shape[dimension] // common,
+        )
+        for start, dimension in enumerate(dimensions)
         for sign in (1, -1)
     ]
     return beside(parts, "torus-buckets")
@@ -65,11 +72,12 @@ def torus_hamiltonian(collective: Collective, shape: Shape) -> Schedule:
 
 
 def _dimensions(shape: Shape) -> list[int]:
-    if not shape:
-        raise ScenarioError("a torus has a dimension at least", key="shape")
     for size in shape:
         need_ranks(size)
-    return [number for number, size in enumerate(shape) if size > 1]
+    found = [number for number, size in enumerate(shape) if size > 1]
+    if len(found) < 2:
+        raise ScenarioError(f"{'x'.join(map(str, shape))} is no torus of two dimensions or more", key="shape")
+    return found
 
 
 def _by_dimensions(collective: Collective, shape: tuple[int, ...], order: list[int], sign: int, name: str) -> Schedule:
