@@ -167,7 +167,8 @@ def run_fio(
     file = folder / "jobs.fio"
     file.write_text(job_file(jobs, str(folder / "log")), encoding="ascii")
     argv = ["fio", "--output-format=json", f"--output={folder / 'result.json'}", file.name]
-    first = [job.name for job in takewhile(lambda job: not job.after_all_before, jobs)]
+    # Whatever the very first one waits for, there is nothing before it.
+    first = [job.name for job in (*jobs[:1], *takewhile(lambda job: not job.after_all_before, jobs[1:]))]
     with (folder / _GO).open("w", encoding="ascii") as gate, ExitStack() as undo:
         fcntl.flock(gate, fcntl.LOCK_EX)
         program = undo.enter_context(Program(host, argv, what, cwd=folder))

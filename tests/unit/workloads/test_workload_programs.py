@@ -148,7 +148,7 @@ def test_what_fio_did(pauses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not (tmp_path / "j.prerun.txt").exists(), "it waits for the word"
         begun.append(True)
 
-    jobs = [FioJob("j", {}, pauses=pauses), FioJob("later", {}, after_all_before=True)]
+    jobs = [FioJob("j", {}, after_all_before=True, pauses=pauses), FioJob("later", {}, after_all_before=True)]
     with pytest.raises(WorkloadError, match="says nothing of job later"):
         run_fio(HOST, jobs, tmp_path, "w", begin)
     (tmp_path / "j.prerun.txt").unlink()
