@@ -9,7 +9,7 @@ This package knows no sockets, no clock and no topology functions: a fabric and 
 from __future__ import annotations
 
 from emulator.collectives.catalogue import SCHEDULES, build, fits
-from emulator.collectives.check import Proof, check
+from emulator.collectives.proof import Proof, check
 from emulator.collectives.schedule import Collective, Schedule, Step
 
 __all__ = ["SCHEDULES", "Collective", "Proof", "Schedule", "Step", "build", "check", "fits"]

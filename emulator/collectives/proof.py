@@ -17,8 +17,7 @@ from emulator.collectives.schedule import Collective, Flags, Integers, Schedule,
 from emulator.errors import WorkloadError
 
 _WORD = 64
-_MEMORY_BYTES = 128 << 20
-"""For the sets of one portion."""
+DEFAULT_MEMORY_BYTES = 128 << 20
 
 Sets = npt.NDArray[np.uint64]
 
@@ -38,8 +37,12 @@ class Proof:
     chunks_moved: int
 
 
-def check(schedule: Schedule) -> Proof:
+def check(schedule: Schedule, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> Proof:
     """Prove a schedule.
+
+    Args:
+        schedule: Which.
+        memory_bytes: For the sets of all ranks; if they do not fit, chunks are followed in portions.
 
     Raises:
         WorkloadError: It does not compute what it promises; names step, rank and chunk.
@@ -52,7 +55,7 @@ def check(schedule: Schedule) -> Proof:
         transfers += len(made)
         moved += int(made.count.sum())
     words = -(-schedule.ranks // _WORD) if schedule.collective.reduces else 1
-    portion = max(1, _MEMORY_BYTES // (8 * words * schedule.ranks))
+    portion = max(1, memory_bytes // (8 * words * schedule.ranks))
     for first in range(0, schedule.chunks, portion):
         _Portion(schedule, first, min(portion, schedule.chunks - first), words).follow()
     return Proof(schedule.length, transfers, moved)
@@ -60,6 +63,8 @@ def check(schedule: Schedule) -> Proof:
 
 def _check_bounds(schedule: Schedule, number: int, made: Step) -> None:
     where = f"{schedule.name}, step {number}"
+    if np.any(made.count < 1):
+        raise WorkloadError(f"{where}: a transfer of nothing")
     for name, values, most in (
         ("source", made.source, schedule.ranks),
         ("target", made.target, schedule.ranks),
@@ -69,8 +74,6 @@ def _check_bounds(schedule: Schedule, number: int, made: Step) -> None:
         wrong = np.flatnonzero((values < 0) | (values >= most))
         if len(wrong):
             raise WorkloadError(f"{where}: there is no {name} {values[wrong[0]]}")
-    if np.any(made.count < 1):
-        raise WorkloadError(f"{where}: a transfer of nothing")
     itself = np.flatnonzero(made.source == made.target)
     if len(itself):
         raise WorkloadError(f"{where}: rank {made.source[itself[0]]} sends to itself")
