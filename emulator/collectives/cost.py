@@ -177,6 +177,8 @@ class CostModel:
 
     def _step(self, made: Step, edges: Integers) -> tuple[float, Numbers]:
         """Latency of a step, and bytes on every link and direction."""
+        if not len(made):
+            return 0.0, np.zeros(len(self._rates))
         sizes = edges[made.first + made.count] - edges[made.first]
         pairs, which = np.unique(made.source * len(self._nodes) + made.target, return_inverse=True)
         amounts = np.bincount(which, weights=sizes, minlength=len(pairs))
