@@ -82,6 +82,8 @@ class Elector:
             self._driver.handle(Elected(election.generation))
         elif was and not election.active:
             self._deposed("its lease ended")
+        elif not election.active and election.generation != generation:
+            self._deposed(f"{election.holder} decides")
 
     def _deposed(self, reason: str) -> None:
         self._driver.handle(Deposed(self._election.generation, reason))

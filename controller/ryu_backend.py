@@ -82,7 +82,7 @@ class LiveBackend:
         """Whether this controller is the active one."""
         if self._election is None:
             return Standing()
-        return Standing(self.core.active, self._election.name, self._election.holder)
+        return Standing(self.core.office.active, self._election.name, self._election.holder)
 
     def tallies(self) -> Tallies:
         """Counts since the start."""

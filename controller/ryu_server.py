@@ -63,15 +63,17 @@ def accept(sock: Any, switches: int) -> None:
 
 
 class _Door:
-    """Lets connections in, but not more than there is room for."""
+    """Lets connections in. When there are too many, the one that has been nobody for longest makes room."""
 
     def __init__(self, sock: Any, most: int) -> None:
         self._sock = sock
         self._most = most
-        self._count = 0
-        self._told = False
+        self._open: dict[Any, None] = {}
+        """Connections in order of arrival."""
+        self._crowded = False
 
     def run(self) -> None:
+        """Let in whoever comes, until the socket is closed."""
         while True:
             try:
                 connection, address = self._sock.accept()
@@ -79,43 +81,59 @@ class _Door:
                 if self._sock.fd.fileno() < 0:
                     return
                 LOG.warning("cannot accept a switch's connection: %s", error.strerror)
+                self._make_room()
                 eventlet.sleep(_ACCEPT_PAUSE_S)
                 continue
-            if self._count >= self._most:
-                if not self._told:
-                    LOG.warning("there are %d connections to the OpenFlow port: no more are taken", self._count)
-                self._told = True
-                connection.close()
-                continue
-            self._count += 1
+            if len(self._open) >= self._most:
+                if not self._crowded:
+                    LOG.warning("%d connections to the OpenFlow port: those that say nothing are closed", self._most)
+                self._crowded = True
+                if not self._make_room():
+                    connection.close()
+                    continue
+            elif len(self._open) < self._most // 2:
+                self._crowded = False
             eventlet.spawn_n(self._attend, connection, address)
+
+    def _make_room(self) -> bool:
+        for datapath in self._open:
+            if datapath.state != MAIN_DISPATCHER:
+                self._open.pop(datapath)
+                _shut(datapath)
+                return True
+        return False
 
     def _attend(self, sock: Any, address: Any) -> None:
         """Serve one connection. What it sends is not trusted, and no message of it can end the controller."""
+        datapath: Any = None
         timer: Any = None
         try:
             with contextlib.closing(Datapath(sock, address)) as datapath:
+                self._open[datapath] = None
                 timer = eventlet.spawn_after(_HANDSHAKE_S, _expect_switch, datapath)
                 datapath.serve()
         except Exception as error:  # noqa: BLE001 - Ryu's parsers raise whatever a malformed message leads them to
             text = f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]
             LOG.warning("the connection from %s:%s is closed: malformed OpenFlow (%s)", *address[:2], text)
         finally:
+            self._open.pop(datapath, None)
             if timer is not None:
                 timer.cancel()
             with contextlib.suppress(OSError):
                 sock.close()
-            self._count -= 1
-            self._told = self._told and self._count >= self._most // 2
 
 
 def _expect_switch(datapath: Any) -> None:
-    """Whoever does not say what switch he is makes room for others."""
+    """Whoever does not say in time what switch he is has to leave."""
     if datapath.state != MAIN_DISPATCHER:
         LOG.warning("the connection from %s:%s is closed: no handshake in %g s", *datapath.address[:2], _HANDSHAKE_S)
-        datapath.close()
-        with contextlib.suppress(OSError):
-            datapath.socket.shutdown(socket.SHUT_RDWR)
+        _shut(datapath)
+
+
+def _shut(datapath: Any) -> None:
+    datapath.close()
+    with contextlib.suppress(OSError):
+        datapath.socket.shutdown(socket.SHUT_RDWR)
 
 
 def close() -> None:

@@ -2,6 +2,7 @@
 
 from controller.core.core import Core
 from controller.core.options import Options
-from controller.core.session import MOST_ROUNDS, State, SwitchSession
+from controller.core.session import MOST_ROUNDS, SwitchSession
+from controller.core.state import State
 
 __all__ = ["MOST_ROUNDS", "Core", "Options", "State", "SwitchSession"]

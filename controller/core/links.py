@@ -53,10 +53,9 @@ class LinkStates:
         fabric: The network.
         grace_ns: A switch that lost its connection is shunned after this time, and used again when it is ready.
         startup_ns: A switch that has never been there, after this time.
-        now_ns: The time.
     """
 
-    def __init__(self, fabric: Fabric, grace_ns: int, startup_ns: int, now_ns: int = 0) -> None:
+    def __init__(self, fabric: Fabric, grace_ns: int, startup_ns: int) -> None:
         self._names = {node.dpid: node.name for node in fabric.switches if node.dpid is not None}
         dpids = {name: dpid for dpid, name in self._names.items()}
         self._links = {
@@ -70,12 +69,21 @@ class LinkStates:
             for dpid, _ in link.ends:
                 self._of[dpid].append(name)
         self._grace_ns = grace_ns
-        # A switch that is missing at the start was not lost just now.
-        self._switches = {dpid: _Switch(gone_ns=now_ns + startup_ns - grace_ns) for dpid in self._names}
+        self._startup_ns = startup_ns
+        self._started = False
+        self._switches = {dpid: _Switch() for dpid in self._names}
         self._silent: frozenset[str] = frozenset()
         self._wrong: frozenset[str] = frozenset()
         self.damper = Damper()
         self._usable: Usable | None = None
+
+    def start(self, now_ns: int) -> None:
+        """Time begins; only the first call counts."""
+        if not self._started:
+            self._started = True
+            for switch in self._switches.values():
+                # A switch that is missing at the start was not lost just now.
+                switch.gone_ns = now_ns + self._startup_ns - self._grace_ns
 
     def set_ports(self, dpid: int, up: Mapping[int, bool], now_ns: int) -> None:
         """All ports of a switch as it describes them; those that are missing are down."""
@@ -90,6 +98,7 @@ class LinkStates:
         """A switch is there again, but not programmed yet."""
         self._usable = None
         self._switches[dpid].gone_ns = None
+        self._switches[dpid].ready = False
 
     def ready(self, dpid: int) -> None:
         """A switch holds what it should."""

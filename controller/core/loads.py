@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from controller.core.repair import Repair
-from controller.core.session import State, SwitchSession
+from controller.core.session import SwitchSession
+from controller.core.state import State
 from controller.core.watch import Note
 from controller.events import Command, Count, Counted
 from controller.flows import FlowRule, Match, Program, Purpose, Table, purpose_of

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from controller.core.choice import choose
 from controller.core.links import NOTHING_KNOWN, Usable
-from controller.core.session import BUSY, SwitchSession
+from controller.core.session import SwitchSession
+from controller.core.state import BUSY
 from controller.events import Command
 from controller.flows import Group, Program
 from controller.paths.paths import Paths
@@ -73,14 +74,24 @@ class Repair:
             self.ended_ns = now_ns
         return commands
 
+    def adopt(self, usable: Usable) -> None:
+        """Want what is right for this at once; for switches of which nothing is known yet."""
+        if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
+            for group in self._groups(usable):
+                self._sessions[group.dpid].change(Program(groups=(group,)), Program())
+        self.usable = usable
+
     def _begin(self, usable: Usable, now_ns: int) -> None:
-        plain = self._whole.without(usable.down) if usable.down else self._whole
-        careful = self._whole.without(usable.down | usable.shunned) if usable.shunned else plain
         before = [group for session in self._sessions.values() for group in session.tables.groups]
-        self._steps = deque(steps(self._whole, before, choose(plain, careful)))
-        self.paths = careful
+        self._steps = deque(steps(self._whole, before, self._groups(usable)))
         self.count += 1
         self.begun_ns, self.ended_ns, self.slow = now_ns, None, []
+
+    def _groups(self, usable: Usable) -> tuple[Group, ...]:
+        plain = self._whole.without(usable.down) if usable.down else self._whole
+        careful = self._whole.without(usable.down | usable.shunned) if usable.shunned else plain
+        self.paths = careful
+        return choose(plain, careful)
 
     def _step(self, groups: Iterable[Group], now_ns: int) -> list[Command]:
         by_switch: dict[int, list[Group]] = {}

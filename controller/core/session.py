@@ -17,9 +17,9 @@ and read back if the switch complained meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from controller.changes import Change
+from controller.core.state import State
 from controller.core.tables import Key, Tables, turn
 from controller.events import (
     Apply,
@@ -37,23 +37,6 @@ from controller.flows import FlowRule, Program
 MOST_ROUNDS = 3
 _MOST_REFUSALS = 100
 _SHOWN_PROBLEMS = 3
-
-
-class State(str, Enum):
-    """Where a switch is, see the module's drawing."""
-
-    ABSENT = "absent"
-    CLAIMING = "claiming"
-    STANDBY = "standby"
-    READING = "reading"
-    VERIFYING = "verifying"
-    READY = "ready"
-    UPDATING = "updating"
-    FAILED = "failed"
-
-
-BUSY = (State.CLAIMING, State.READING, State.VERIFYING, State.UPDATING)
-"""States in which an answer of the switch is awaited."""
 
 
 class SwitchSession:

@@ -66,9 +66,9 @@ def tenant_rules(chosen: frozenset[int]) -> Program:
 class ControllerMachine(RuleBasedStateMachine):
     """Random sequences; the state is checked after each step."""
 
-    @initialize(seed=st.integers(0, 1000), redundant=st.booleans(), lldp=st.booleans())
-    def start(self, seed: int, redundant: bool, lldp: bool) -> None:
-        options = Options(redundant=redundant, lldp_interval_ns=10 * S if lldp else 0)
+    @initialize(seed=st.integers(0, 1000), redundant=st.booleans(), lldp=st.booleans(), gather=st.booleans())
+    def start(self, seed: int, redundant: bool, lldp: bool, gather: bool) -> None:
+        options = Options(redundant=redundant, lldp_interval_ns=10 * S if lldp else 0, gather_ns=S if gather else 0)
         self.machine = Machine(PLAN, seed, options)
         self.core = self.machine.core
         self.generation = 0
@@ -159,20 +159,20 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule()
     def elect(self) -> None:
-        if self.core.options.redundant and not self.core.active:
+        if self.core.options.redundant and not self.core.office.active:
             self.generation += 1
             self.machine.handle(Elected(self.generation))
 
     @rule()
     def depose(self) -> None:
-        if self.core.options.redundant and self.core.active:
+        if self.core.options.redundant and self.core.office.active:
             self.generation += 1
             self.machine.handle(Deposed(self.generation, "tested"))
 
     @rule()
     def recover(self) -> None:
         """Everything heals: after a while everything is as planned, and a further look changes nothing."""
-        if self.core.options.redundant and not self.core.active:
+        if self.core.options.redundant and not self.core.office.active:
             self.elect()
         self.connect_all()
         for name in sorted(self.machine.down):

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 
 from controller.core import Core, Options, State
-from controller.core.session import BUSY
+from controller.core.state import BUSY
 from controller.designs import Plan
 from controller.events import (
     Applied,
@@ -251,7 +251,7 @@ class Machine:
                 assert set(self.switches[dpid].program.rules) == set(session.program.rules)
                 assert set(self.switches[dpid].program.groups) == set(session.program.groups)
                 assert set(self.switches[dpid].program.meters) == set(session.program.meters)
-            if session.state in BUSY:
+            if session.state in BUSY and not self.core.gathering:
                 # Somebody must be about to answer, or the switch would be stuck.
                 assert self._queues[dpid], session.name
         down = self.core.usable.down

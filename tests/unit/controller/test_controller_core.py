@@ -41,7 +41,7 @@ PLAN = plan(leaf_spine(), Design.GATEWAY, ())
 STALE = FlowRule(1, Table.ROUTE, 77, Match(eth_dst="02:00:00:00:00:99"), (Output(1),))
 STALE_GROUP = Group(1, 9999, GroupKind.FAST_FAILOVER, (Bucket(1),))
 NOT_MINE = Program((STALE,), (STALE_GROUP,))
-QUIET = Options(lldp_interval_ns=0, startup_ns=10**17)
+QUIET = Options(lldp_interval_ns=0, startup_ns=10**17, gather_ns=0)
 ODD = Foreign(Part.FLOW, "table 9 priority 5", handle="how to delete it")
 
 
@@ -455,6 +455,35 @@ def test_a_deposed_controller_steps_back_at_once() -> None:
     check(core)
 
 
+# --- the start ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_read_before_all_switches_are_there() -> None:
+    """What the last one says about a failed link decides what the first one gets."""
+    core = Core(PLAN, replace(QUIET, gather_ns=10**9))
+    commands: list[Command] = []
+    for dpid, session in core.sessions.items():
+        assert commands == []
+        down = tuple(replace(port, up=port.number != 1) for port in ports_of(session))
+        commands = core.handle(Connected(dpid, down if session.name == "l2" else ports_of(session)), 5)
+    assert [type(command) for command in commands] == [Read] * len(core.sessions)
+    assert core.repair.count == 0
+    assert {link for link in core.usable.down if "l2-eth1" in link}
+    assert core.sessions[1].program.groups != PLAN.program_of(1).groups
+
+
+def test_switches_that_do_not_come_are_not_waited_for_long() -> None:
+    """After a second those that are there are read; one that left meanwhile is not."""
+    core = Core(PLAN, replace(QUIET, gather_ns=10**9))
+    for dpid in (1, 2, 3):
+        assert core.handle(Connected(dpid, ports_of(core.sessions[dpid])), 5) == []
+    assert core.handle(Disconnected(2), 6) == []
+    assert core.next_ns() == 5 + 10**9
+    commands = core.handle(Tick(), 5 + 10**9)
+    assert [(type(command), command.dpid) for command in commands] == [(Read, 1), (Read, 3)]
+    assert [type(command) for command in core.handle(Connected(2, ports_of(core.sessions[2])), 2 * 10**9)] == [Read]
+
+
 # --- time -----------------------------------------------------------------------------------------------------------
 
 
@@ -474,7 +503,7 @@ def test_a_clock_that_goes_back_does_not_stop_time(core: Core) -> None:
 
 def test_a_clock_that_leaps_does_everything_once(core: Core) -> None:
     """A year later there is no year's worth of work to catch up with."""
-    options = Options()
+    options = Options(gather_ns=0)
     lively = Core(PLAN, options, b"k")
     for dpid in lively.sessions:
         bring_up(lively, dpid)
