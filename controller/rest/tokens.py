@@ -25,13 +25,13 @@ def load_tokens(path: Path) -> Tokens:
     """
     file = str(path)
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ScenarioError("cannot be read: it is not a regular file", file=file)
+        if status.st_mode & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
+            raise ScenarioError(f"others have access to it (mode {mode:04o}): chmod 600 {path}", file=file)
         with path.open("rb") as stream:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise ScenarioError("is not a regular file", file=file)
-            if status.st_mode & 0o077:
-                mode = stat.S_IMODE(status.st_mode)
-                raise ScenarioError(f"others have access to it (mode {mode:04o}): chmod 600 {path}", file=file)
             data = stream.read(_MOST_BYTES + 1)
     except OSError as error:
         raise ScenarioError(f"cannot be read: {error.strerror}", file=file) from None

@@ -122,19 +122,20 @@ def _limit(kind: str, context: dict[str, Any]) -> str | None:
         if context["pattern"].startswith("^[A-Za-z0-9]("):
             return "is a name: 1 to 64 letters, digits, '.', '_' and '-', a letter or digit at both ends"
         return f"is a text like {context['pattern']}"
-    if kind == "string_too_long":
-        return f"has at most {context['max_length']} characters"
-    if kind == "string_too_short":
-        return f"has at least {context['min_length']} characters"
-    if kind == "too_long":
-        return f"has at most {context['max_length']} items"
-    if kind == "too_short":
-        return f"has at least {context['min_length']} items"
+    if kind in ("string_too_long", "too_long"):
+        return f"has at most {_counted(context['max_length'], kind)}"
+    if kind in ("string_too_short", "too_short"):
+        return f"has at least {_counted(context['min_length'], kind)}"
     if kind == "greater_than_equal":
         return f"is at least {context['ge']}"
     if kind == "less_than_equal":
         return f"is at most {context['le']}"
     return None
+
+
+def _counted(count: int, kind: str) -> str:
+    what = "character" if kind.startswith("string") else "item"
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _plain(message: str) -> str:
