@@ -8,8 +8,8 @@ link, then a cut between halves of N/2 cards carries N²/4 flows of *f*, and so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice, product
-from math import ceil, cos, pi, prod
+from itertools import islice
+from math import ceil, prod
 
 from emulator.model.fabric import Fabric
 from topologies import cards
@@ -17,98 +17,8 @@ from topologies.cascade import TORUS, exits
 from topologies.dual_plane import PLANES
 from topologies.figures import Bisection, Figures
 from topologies.lattice import Lattice, Place
+from topologies.torus_figures import cascaded_loads, lattice_figures, mean_hops, torus
 from topologies.tree import trunks
-
-_BEST_CUTS = 64
-
-
-def torus_bisection_links(shape: Place) -> int:
-    """Links between the halves of a straight torus, exact.
-
-    A ring is cut at two links; if its size is even, halving every ring of the largest dimension cuts 2N/k links, and
-    uniform traffic in dimension order loads each of these links equally, which proves that no cut has less. If it is
-    odd, the row in the middle has to be halved along the next dimension, and so on (Aroca and Fernández Anta,
-    Bisection (Band)Width of Product Networks, 2014). Two cards in a dimension have one link and not two, so that such a
-    dimension costs as much to cut as one of four.
-    """
-    ordered = sorted((size for size in shape if size > 1), key=lambda size: 4 if size == 2 else size, reverse=True)
-    links = 0
-    for number, size in enumerate(ordered):
-        links += (1 if size == 2 else 2) * prod(ordered[number + 1 :])
-        if size % 2 == 0:
-            break
-    return links
-
-
-def torus(fabric: Fabric) -> Figures:
-    """Figures of a `torus3d`."""
-    shape = tuple(cards.number(fabric, key) for key in "xyz")
-    return _torus(Lattice(shape, cards.number(fabric, "twist")), cards.number(fabric, "rate_bps"))
-
-
-def _torus(lattice: Lattice, rate: int) -> Figures:
-    shape = lattice.shape
-    ports = lattice.cards * len(lattice.directions)
-    busiest = max(lattice.uniform_loads.values())
-    bisection = twisted_bisection(lattice, rate) if lattice.twist else _links(torus_bisection_links(shape), rate)
-    return Figures(
-        cards=lattice.cards,
-        switches=0,
-        links=ports // 2,
-        card_ports=ports,
-        switch_ports=0,
-        diameter_hops=lattice.diameter if lattice.twist else sum(size // 2 for size in shape),
-        mean_hops=lattice.mean_hops if lattice.twist else _mean_hops(shape) * lattice.cards / (lattice.cards - 1),
-        bisection=bisection,
-        uniform_bps=(lattice.cards - 1) * rate / busiest,
-    )
-
-
-def _mean_hops(shape: Place) -> float:
-    """Links between two cards of a straight torus, a card and itself included."""
-    return sum(size * size // 4 / size for size in shape)
-
-
-def _links(number: int, rate_bps: int) -> Bisection:
-    return Bisection.exactly(number * rate_bps)
-
-
-def twisted_bisection(lattice: Lattice, rate_bps: int) -> Bisection:
-    """Bounds for a twisted torus.
-
-    From below by uniform traffic on all shortest ways. From above by slabs: cards on one side of a plane through the
-    torus, for the waves that go around it the fewest times.
-    """
-    half = lattice.cards // 2
-    least = ceil(half * (lattice.cards - half) / max(lattice.uniform_loads.values()) - 1e-9)
-    waves = sorted(_waves(lattice), key=lambda wave: _stiffness(lattice, wave))[1 : _BEST_CUTS + 1]
-    most = min(_cut(lattice, wave) for wave in waves)
-    return Bisection(least * rate_bps, most * rate_bps)
-
-
-def _waves(lattice: Lattice) -> Iterator[tuple[float, ...]]:
-    """Turns per link in each dimension, for each wave that closes on the torus."""
-    for numbers in product(*map(range, lattice.shape)):
-        shift = sum(
-            number * lattice.twist / size
-            for number, size, long in zip(numbers, lattice.shape, lattice.long, strict=True)
-            if long
-        )
-        yield tuple(
-            number / size if long else (number + shift) / size
-            for number, size, long in zip(numbers, lattice.shape, lattice.long, strict=True)
-        )
-
-
-def _stiffness(lattice: Lattice, wave: tuple[float, ...]) -> float:
-    return sum(1 - cos(2 * pi * wave[direction.dimension]) for direction in lattice.directions)
-
-
-def _cut(lattice: Lattice, wave: tuple[float, ...]) -> int:
-    """Links between the half of the cards where the wave is ahead and the others."""
-    turns = {place: sum(a * b for a, b in zip(wave, place, strict=True)) % 1 for place in lattice.places()}
-    half = set(sorted(turns, key=lambda place: (round(turns[place], 9) % 1, place))[: lattice.cards // 2])
-    return sum(lattice.neighbour(place, direction) not in half for place in half for direction in lattice.directions)
 
 
 def tree(fabric: Fabric) -> Figures:
@@ -130,7 +40,7 @@ def _tree(fanouts: Place, links: Place, rate_bps: int) -> Figures:
         switch_ports=2 * trunk_links - total,
         diameter_hops=2 * len(fanouts) if fanouts[0] > 1 else _tree_diameter(fanouts),
         mean_hops=_tree_mean_hops(fanouts),
-        bisection=_links(tree_bisection_links(fanouts, links), rate_bps),
+        bisection=Bisection.exactly(tree_bisection_links(fanouts, links) * rate_bps),
         uniform_bps=(total - 1) * rate_bps / max(_tree_loads(fanouts, links, total)),
     )
 
@@ -178,7 +88,7 @@ def fat_tree(fabric: Fabric) -> Figures:
         switch_ports=5 * total,
         diameter_hops=6,
         mean_hops=(2 * within_edge + 4 * within_pod + 6 * beyond) / (total - 1),
-        bisection=_links(total // 2, rate),
+        bisection=Bisection.exactly(total // 2 * rate),
         uniform_bps=float(rate),
     )
 
@@ -202,7 +112,7 @@ def dual_plane(fabric: Fabric) -> Figures:
         switch_ports=PLANES * (total + 2 * rails * spines),
         diameter_hops=4 if rails > 1 else 2,
         mean_hops=(2 * (nodes - 1) + 4 * (total - nodes)) / (total - 1),
-        bisection=_links(PLANES * least, rate),
+        bisection=Bisection.exactly(PLANES * least * rate),
         uniform_bps=(total - 1) * rate / max(at_card, at_spine),
     )
 
@@ -261,9 +171,9 @@ def cascade(fabric: Fabric) -> Figures:
     beyond = total - size
     in_torus = cards.word(fabric, "inside") == TORUS
     if in_torus:
-        inside, lattice = _torus(Lattice(sizes), rate), Lattice(sizes)
+        inside, lattice = lattice_figures(Lattice(sizes), rate), Lattice(sizes)
         out = [lattice.distance(exits(sizes, uplinks)[0], place) for place in islice(lattice.places(), size // uplinks)]
-        crossing = sum(out) / len(out) + 2 + _mean_hops(sizes)
+        crossing = sum(out) / len(out) + 2 + mean_hops(sizes)
         diameter = max(inside.diameter_hops, max(out) + 2 + inside.diameter_hops)
     else:
         inside = _tree(sizes, trunks(sizes, "1"), rate)
@@ -272,7 +182,7 @@ def cascade(fabric: Fabric) -> Figures:
     if size % 2 == 0:
         most = min(most, count * inside.bisection.at_most_bps)
     half = total // 2
-    loads = _torus_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
+    loads = cascaded_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
     busiest = max(size / uplinks * beyond / uplink_rate, max(loads) / rate)
     least = min(ceil(half * (total - half) / busiest - 1e-6), most)
     switches = uplinks + count * inside.switches
@@ -289,26 +199,6 @@ def cascade(fabric: Fabric) -> Figures:
         bisection=Bisection(least, most),
         uniform_bps=(total - 1) / busiest,
     )
-
-
-def _torus_loads(sizes: Place, uplinks: int, count: int) -> list[float]:
-    """Flows on each link of one torus of a cascade, if every card has one to every other of all supernodes."""
-    lattice, leaving = Lattice(sizes), exits(sizes, uplinks)
-    block = lattice.cards // uplinks
-    within = lattice.uniform_loads
-    loads = {(place, direction): within[direction] for place in lattice.places() for direction in lattice.directions}
-
-    def send(source: Place, target: Place, flows: int) -> None:
-        while source != target:
-            direction = lattice.next(source, target)
-            loads[source, direction] += flows
-            source = lattice.neighbour(source, direction)
-
-    for place in lattice.places():
-        for exit_ in leaving:  # what comes from cards of the same block of the other supernodes
-            send(exit_, place, block * (count - 1))
-        send(place, leaving[lattice.index(place) // block], lattice.cards * (count - 1))
-    return list(loads.values())
 
 
 CLOSED_FORMS: dict[str, Callable[[Fabric], Figures]] = {

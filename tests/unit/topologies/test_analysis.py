@@ -11,7 +11,6 @@ from emulator.model.fabric import Fabric
 from emulator.model.routing import Routing
 from topologies import cascade, chain, dragonfly, dual_plane, fat_tree, routing_of, torus3d, tree
 from topologies.analysis import advantage, figures, matching_oversubscription
-from topologies.closed_forms import torus_bisection_links
 from topologies.graph_figures import (
     exact_bisection_bps,
     flow_bound_bps,
@@ -20,6 +19,7 @@ from topologies.graph_figures import (
     shortest_hops,
     uniform_bps,
 )
+from topologies.torus_figures import torus_bisection_links
 
 GBIT = 10**9
 RATE = 1280 * GBIT
