@@ -24,7 +24,7 @@ TORI = st.lists(st.integers(1, 6), min_size=2, max_size=4).filter(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(KINDS, st.integers(1, 40))
 def test_any_number_of_ranks(kind: Collective, ranks: int) -> None:
     """All schedules that are not for tori, powers of two or not."""
@@ -33,7 +33,7 @@ def test_any_number_of_ranks(kind: Collective, ranks: int) -> None:
         check(schedule)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(KINDS, TORI)
 def test_any_torus(kind: Collective, shape: list[int]) -> None:
     """All schedules for tori of any shape, with dimensions of one and two."""
@@ -43,7 +43,7 @@ def test_any_torus(kind: Collective, shape: list[int]) -> None:
         check(build(kind, name, shape))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.permutations(range(9)), st.integers(1, 12))
 def test_rings_in_any_order(order: list[int], pieces: int) -> None:
     """Ranks may stand around a ring, or along a chain, in any order."""
@@ -53,7 +53,7 @@ def test_rings_in_any_order(order: list[int], pieces: int) -> None:
     check(rings(Collective.ALL_REDUCE, [order, sorted(order)], "two"))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 70), st.integers(1, 6), st.data())
 def test_trees_of_any_size(ranks: int, pieces: int, data: st.DataObject) -> None:
     """Two trees for any number of ranks and pieces; binomial ones from any root."""
@@ -122,7 +122,7 @@ def test_chunks_of_all_to_all(ranks: int, items: int) -> None:
     assert edges[::ranks].tolist() == [4 * items * rank for rank in range(ranks + 1)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(1, 4), min_size=3, max_size=3).filter(lambda one: prod(one) > 1), st.integers(1, 1 << 22))
 def test_predictions_are_bounded(shape: list[int], items: int) -> None:
     """No schedule is predicted to be faster than a card's links, and larger buffers never take less time."""
