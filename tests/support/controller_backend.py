@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from controller.core import Core
 from controller.designs import Design, Plan, plan
-from controller.events import Connected, Port, Read, TablesRead
+from controller.events import Applied, Apply, Command, Connected, Port, Read, TablesRead
 from controller.flows import Group, Purpose, cookie_of
 from controller.journal import Journal, Kind, Severity
 from controller.rest.backend import Declined, Silent, Standing, Tallies, Unacceptable
@@ -24,12 +25,18 @@ MAC = "02:bb:00:00:00:01"
 
 
 def connect_all(core: Core) -> None:
-    """Let all switches connect and hold what they should."""
+    """Let all switches connect, and say that they hold what they should whenever they are asked."""
+    waiting: deque[Command] = deque()
     for dpid, session in core.sessions.items():
         ports = tuple(Port(number, name, MAC, True) for number, name in session.expected_ports.items())
-        commands = core.handle(Connected(dpid, ports), 0)
-        while reads := [command for command in commands if isinstance(command, Read)]:
-            commands = core.handle(TablesRead(dpid, reads[0].token, session.program), 0)
+        waiting += core.handle(Connected(dpid, ports), 0)
+    while waiting:
+        command = waiting.popleft()
+        if isinstance(command, Read):
+            held = core.sessions[command.dpid].program
+            waiting += core.handle(TablesRead(command.dpid, command.token, held), 0)
+        elif isinstance(command, Apply):
+            waiting += core.handle(Applied(command.dpid, command.token), 0)
 
 
 class FakeBackend:
