@@ -262,7 +262,7 @@ class Discovery:
             else:
                 self._elsewhere[end] = (far, rounds + 1)
         for end, expected in self._expected.items():
-            if expected.missed >= MOST_MISSED and end not in self._unheard:
+            if expected.missed >= MOST_MISSED and end not in self._unheard and end not in self._elsewhere:
                 self._unheard.add(end)
                 message = f"{self._name(end)} should lead to {expected.peer}, nothing is heard from there"
                 fields = {"switch": self._names.get(end[0], ""), "port": end[1], "link": expected.link}

@@ -45,7 +45,7 @@ class Elector:
     def lost(self) -> None:
         """A switch said that another controller was elected later."""
         if self._election.active:
-            self._election.lost()
+            self._election.lost(time.monotonic_ns())
             self._deposed("a switch knows a later one")
 
     def end(self) -> None:
@@ -69,7 +69,7 @@ class Elector:
             else:
                 kept = self._store.leases.renew(NAME, election.name, step.generation, step.now_ns, LENGTH_NS)
                 if kept is None:
-                    election.lost()
+                    election.lost(time.monotonic_ns())
                 else:
                     election.answered(kept, time.monotonic_ns())
             # What others declared must be known before anything is done, and is shown meanwhile.

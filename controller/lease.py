@@ -99,12 +99,12 @@ class Election:
             left_ns = max(0, min(lease.expires_ns - now_ns - self._skew_ns, RENEW_NS))
             self._next_ns = now_ns + max(left_ns, RENEW_NS // 100)
 
-    def lost(self) -> None:
-        """Somebody else took the lease."""
+    def lost(self, now_ns: int) -> None:
+        """Somebody else took the lease, or a switch knows a later generation."""
         self._lose()
+        self._next_ns = now_ns + RENEW_NS // 4
 
     def _lose(self) -> None:
         self.active = False
         self.holder = ""
         self._seen = None
-        self._next_ns = None

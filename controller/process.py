@@ -108,7 +108,7 @@ def _serve(controller: Controller) -> int:
         if settings.redundant and controller.store is not None:
             election = Election(f"{addresses['rest']} ({os.getpid()})")
             elector = Elector(election, controller.store, driver)
-            app.stale = elector.lost
+            app.demoted = elector.lost
             eventlet.spawn_n(elector.run)
         backend = LiveBackend(driver, app, controller.ground, controller.store, election)
         switches.accept(openflow, len(controller.core.sessions))

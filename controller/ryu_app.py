@@ -41,7 +41,7 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
     Attributes:
         connections, disconnections, packet_ins, errors: Counts by datapath id.
         port_reasons: Reason of the last port-status message, by datapath id and port.
-        stale: Called when a switch says that another controller was elected later.
+        demoted: Called when a switch says that another controller is its master.
     """
 
     OFP_VERSIONS = (ofp.OFP_VERSION,)
@@ -54,7 +54,7 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
         self.packet_ins: Counter[int] = Counter()
         self.errors: Counter[int] = Counter()
         self.port_reasons: dict[tuple[int, int], int] = {}
-        self.stale: Callable[[], None] = lambda: None
+        self.demoted: Callable[[], None] = lambda: None
         self._sent: Counter[int] = Counter()
         self._driver = driver
         self._switches: dict[int, Switch] = {}
@@ -129,8 +129,8 @@ class FabricApp(app_manager.RyuApp):  # type: ignore[misc]  # Ryu has no types
             self.errors[datapath.id] += 1
             if not self._pending.refused(datapath, ev.msg.xid, text):
                 self._driver.handle(Refused(datapath.id, text))
-            if codec.is_stale_role(ev.msg):
-                self.stale()
+            if codec.is_demotion(ev.msg):
+                self.demoted()
 
     # --- for the REST interface -----------------------------------------------------------------------------------
 

@@ -229,6 +229,9 @@ def error_text(message: Any) -> str:
     return f"{kind} {code}"
 
 
-def is_stale_role(message: Any) -> bool:
-    """Whether a switch says that a controller of a later generation has asked for its role."""
-    return bool(message.type == ofp.OFPET_ROLE_REQUEST_FAILED and message.code == ofp.OFPRRFC_STALE)
+def is_demotion(message: Any) -> bool:
+    """Whether an error says that another controller has become the switch's master meanwhile."""
+    return (message.type, getattr(message, "code", None)) in (
+        (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE),
+        (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE),
+    )

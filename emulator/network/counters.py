@@ -25,10 +25,10 @@ class ClassSample:
 
     Attributes:
         name: ``storage`` or ``compute``.
-        tx_packets: Packets that have left, or are next to leave.
+        tx_packets: Packets that have left or are on the line.
         tx_bytes: Their bytes, Ethernet header included, overhead on the line not.
         dropped: Packets that the full queue dropped.
-        queued_packets: Packets that wait, with the one on the line if it is of this class and nothing else waits.
+        queued_packets: Packets that wait for the line.
         queued_bytes: Their bytes.
     """
 

@@ -82,7 +82,11 @@ class TokenBucket:
     Attributes:
         rate_bytes_per_s: Rate of the tokens.
         overhead_bytes: Added to each packet's length.
-        burst_bytes: Size of the bucket; None when read back, for the kernel only says it as a time.
+        burst_bytes: Size of the bucket, and of the largest packet; None when read back, for the kernel only says it as
+            a time.
+        line: No bucket: a packet leaves when it has been on the line for as long as it takes, and then the next one is
+            chosen. The virtual-time kernel can do that (its patch 0008). Others ignore it, and let a packet go at once
+            after an idle moment; they say nothing when it is read back, which is None.
     """
 
     kind: ClassVar[str] = "tbf"
@@ -90,6 +94,7 @@ class TokenBucket:
     rate_bytes_per_s: int
     overhead_bytes: int
     burst_bytes: int | None
+    line: bool | None = False
 
     def options(self) -> bytes:
         """Payload of TCA_OPTIONS."""
@@ -101,6 +106,8 @@ class TokenBucket:
             parts.append(u64(4, self.rate_bytes_per_s))
         if self.burst_bytes is not None:
             parts.append(u32(6, self.burst_bytes))
+        if self.line:
+            parts.append(attribute(9, b""))
         return b"".join(parts)
 
     @classmethod
@@ -110,7 +117,7 @@ class TokenBucket:
         _log, _layer, overhead, _align, _mpu, rate = struct.unpack_from("=BBHhHI", found[1])
         if 4 in found:
             (rate,) = struct.unpack("=Q", found[4])
-        return cls(rate, overhead, None)
+        return cls(rate, overhead, None, True if 9 in found else None)
 
 
 @dataclass(frozen=True)

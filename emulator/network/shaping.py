@@ -12,11 +12,13 @@ The reasons, with measurements, are in docs/decisions/0004-links-and-nodes.md. I
     3: netem delay                                               3: netem delay
        2: tbf rate                                                  2: tbf rate
           1: ets shares                                                1: ets shares
-             1:1 10: netem rate + queue of storage                        1:1 10: red mark, 11: pfifo queue of storage
-             1:2 20: netem rate + queue of compute                        1:2 20: red mark, 21: pfifo queue of compute
+             1:1 10: pfifo queue of storage                               1:1 10: red mark, 11: pfifo queue of storage
+             1:2 20: pfifo queue of compute                               1:2 20: red mark, 21: pfifo queue of compute
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from emulator.errors import LinkError
 from emulator.model.fabric import ETHERNET_HEADER_BYTES, Aqm, LinkSpec
@@ -90,17 +92,14 @@ def plan(spec: LinkSpec, *, at_host: bool, seed: int = 0) -> tuple[Placed, ...]:
 
 
 def _classes(spec: LinkSpec, rate: int, delay: tuple[Netem, ...]) -> tuple[Placed, ...]:
-    """Storage and compute apart. The token bucket is asked for one packet at a time, as the line would ask.
+    """Storage and compute apart: when the line has sent a packet, it takes the next one of the class whose turn it is.
 
-    Each class's queue lets a packet go when the line, if it had no other class, would have sent it: so an unloaded
-    packet takes its time on the line although the bucket is full, and one class alone is timed as on any other link.
+    netem would not do as the line: it decides the order when packets come.
     """
-    quanta = quanta_bytes(spec)
-    outer = nested((*delay, _bucket(spec, rate)), numbers=(3, 2)[-len(delay) - 1 :])
-    shares = Placed(Shares(quanta), handle(_CLASSES_HANDLE), outer[-1].handle | 1)
-    queue: tuple[Qdisc, ...] = (Netem(rate, 0, spec.waiting_packets + 1, 0, spec.overhead_bytes),)
-    if spec.aqm is Aqm.ECN_THRESHOLD:
-        queue = _marked_queue(spec)
+    line = replace(_bucket(spec, rate), line=True)
+    outer = nested((*delay, line), numbers=(3, 2)[-len(delay) - 1 :])
+    shares = Placed(Shares(quanta_bytes(spec)), handle(_CLASSES_HANDLE), outer[-1].handle | 1)
+    queue = _marked_queue(spec) if spec.aqm is Aqm.ECN_THRESHOLD else (Fifo(spec.waiting_packets),)
     placed = [*outer, shares]
     for number in range(1, len(CLASSES) + 1):
         numbers = range(0x10 * number, 0x10 * number + len(queue))

@@ -61,7 +61,11 @@ QDISCS = st.one_of(
         seed=st.integers(0, 2**64 - 1),
     ),
     st.builds(
-        TokenBucket, rate_bytes_per_s=st.integers(1, 2**63), overhead_bytes=st.integers(0, 2**16 - 1), burst_bytes=U32
+        TokenBucket,
+        rate_bytes_per_s=st.integers(1, 2**63),
+        overhead_bytes=st.integers(0, 2**16 - 1),
+        burst_bytes=U32,
+        line=st.booleans(),
     ),
     st.builds(Mark, threshold_bytes=U32),
     st.builds(Fifo, limit_packets=U32),
@@ -85,6 +89,7 @@ def test_different_settings_are_told_apart(one: qdisc.Qdisc, other: qdisc.Qdisc)
         isinstance(one, TokenBucket)
         and isinstance(other, TokenBucket)
         and (one.rate_bytes_per_s, one.overhead_bytes) == (other.rate_bytes_per_s, other.overhead_bytes)
+        and (one.line or not other.line)
     )
     if isinstance(one, Netem) and isinstance(other, Netem) and not other.loss:
         same = same or (one == other)
@@ -118,7 +123,7 @@ def test_every_plan_has_one_line_and_room_for_its_queue(spec: LinkSpec, at_host:
     queues = [one for one in stages if isinstance(one, Fifo) or (isinstance(one, Netem) and one.rate_bytes_per_s)]
     assert len(queues) == (2 if apart else 1)
     for queue in queues:
-        if spec.aqm is Aqm.ECN_THRESHOLD:
+        if apart or spec.aqm is Aqm.ECN_THRESHOLD:
             assert queue == Fifo(spec.waiting_packets)
         else:
             assert isinstance(queue, Netem)

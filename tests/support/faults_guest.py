@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from network_guest import nothing_is_left, round_trips
+from network_guest import mn, nothing_is_left, round_trips
 
 from emulator.errors import LinkError, NodeError
 from emulator.model.fabric import Aqm, Fabric, FabricBuilder, LinkSpec
@@ -239,6 +240,24 @@ def test_mininet_link_and_switch_commands() -> None:
         script.unlink()
         network.check()
         network.verify()
+
+
+def test_link_commands_of_stock_mn(tmp_path: Path) -> None:
+    """``link s1 s2 down`` and ``up`` of stock ``mn`` need no tool of the machine's, and delays are as before."""
+    ping = "l1 ping -n -c 1 -W 0.5 r1\n"
+    lines = [ping]
+    for link in ("s1 s2", "l1 s1"):
+        lines += [f"link {link} down\n", ping, f"link {link} up\n", "sh sleep 1\n", ping, ping]
+    (tmp_path / "words").write_text("".join(lines))
+    options = ["--host", "lazy", "--link", "icgw,delay=1ms", "--test", "pingall", "--post", str(tmp_path / "words")]
+    result = mn("--topo", "dumbbell,2", *options)
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said
+    received = [line.partition("transmitted, ")[2][0] for line in said.splitlines() if "transmitted, " in line]
+    assert received == list("101111"), said
+    assert said.count("Network is unreachable") == 1, "a host whose own end is down has no route"
+    assert "failed" not in said
+    assert re.search(r"rtt min/avg/max/mdev = 6\.0\d\d/", said.rpartition("transmitted")[2]), said
 
 
 def test_the_far_end_notices_at_once() -> None:

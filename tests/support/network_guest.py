@@ -100,12 +100,12 @@ def burst(network: Network, count: int, size_bytes: int) -> list[int]:
                 return arrived
 
 
-def bulk(network: Network, source: str, target: str, amount: str, *options: str) -> dict[str, Any]:
+def bulk(network: Network, source: str, target: str, amount: str, *options: str, port: int = 5201) -> dict[str, Any]:
     """Move an amount by iperf3 and return what it reports."""
-    server = network.host(target).popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-    while ":5201" not in network.host(target).run(["ss", "-Hltn"]).stdout:
+    server = network.host(target).popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL)
+    while f":{port}" not in network.host(target).run(["ss", "-Hltn"]).stdout:
         assert server.poll() is None
-    argv = ["iperf3", "-c", network.host(target).ip, "-n", amount, "-i", "0", "-Z", "-J", *options]
+    argv = ["iperf3", "-c", network.host(target).ip, "-p", str(port), "-n", amount, "-i", "0", "-Z", "-J", *options]
     report: dict[str, Any] = json.loads(network.host(source).run(argv).stdout)["end"]
     server.wait()
     return report

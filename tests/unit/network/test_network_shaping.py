@@ -81,10 +81,10 @@ def test_storage_and_compute_have_queues_of_their_own() -> None:
     rate = 12_500_000_000
     assert plan(APART, at_host=False) == (
         Placed(Netem(delay_ns=5_000), handle(3), ROOT),
-        Placed(TokenBucket(rate, 24, 9014), handle(2), handle(3) | 1),
+        Placed(TokenBucket(rate, 24, 9014, line=True), handle(2), handle(3) | 1),
         Placed(Shares((966, 2254)), 0x10000, handle(2) | 1),
-        Placed(Netem(rate, 0, 51, 0, 24), handle(0x10), 0x10001),
-        Placed(Netem(rate, 0, 51, 0, 24), handle(0x20), 0x10002),
+        Placed(Fifo(50), handle(0x10), 0x10001),
+        Placed(Fifo(50), handle(0x20), 0x10002),
     )
     at_once = plan(replace(APART, delay_ns=0), at_host=False)
     assert [(one.handle, one.parent) for one in at_once[:2]] == [(handle(2), ROOT), (handle(1), handle(2) | 1)]
@@ -165,6 +165,7 @@ OF_EVERY_KIND = [
     Netem(200_000_000_000, 0, 1, 0, 24),
     TokenBucket(2**32 - 1, 24, 9014),
     TokenBucket(160_000_000_000, 0, 65_550),
+    TokenBucket(12_500_000_000, 24, 9014, line=True),
     Mark(585_911),
     Fifo(1000),
     Shares((966, 2254)),
@@ -308,8 +309,8 @@ def test_a_sample_of_classes_has_both_queues() -> None:
             installed(3, "netem", statistics(30, 300, 7, 9, 90)),
             installed(2, "tbf", statistics(30, 300, 7, 8, 80)),
             installed(1, "ets", statistics(30, 300, 7, 8, 80)),
-            installed(0x10, "netem", statistics(10, 100, 2, 5, 50)),
-            installed(0x20, "netem", statistics(20, 200, 5, 3, 30)),
+            installed(0x10, "pfifo", statistics(10, 100, 2, 5, 50)),
+            installed(0x20, "pfifo", statistics(20, 200, 5, 3, 30)),
         )
     }
     found = sample(at_switch(APART), there)
@@ -319,6 +320,14 @@ def test_a_sample_of_classes_has_both_queues() -> None:
     del there[handle(0x20)]
     with pytest.raises(LinkError, match="link l: a qdisc of s1-eth1 is gone"):
         sample(at_switch(APART), there)
+
+
+def test_a_line_where_a_bucket_was_asked_for_is_told() -> None:
+    """A bucket that turns out to be a line is a difference; kernels that know no line say nothing."""
+    bucket = TokenBucket(1000, 24, 9014)
+    line = replace(bucket, line=True)
+    assert qdisc_tree.differences(bucket, replace(line, burst_bytes=None)) == ["tbf line is True instead of False"]
+    assert qdisc_tree.differences(line, replace(line, line=None)) == []
 
 
 def test_turns_that_are_not_as_asked_are_told() -> None:
