@@ -32,8 +32,8 @@ class ComputeCrossings:
 
     @contextmanager
     def during(self, group: Sequence[Workload]) -> Iterator[None]:
-        """Count while workloads run that start together, if one of them is of storage."""
-        if self._client is None or not any(isinstance(workload, (NvmeIo, Checkpoint)) for workload in group):
+        """Count while workloads run that start together, if all are of storage: ports cannot tell bytes apart."""
+        if self._client is None or not all(isinstance(workload, (NvmeIo, Checkpoint)) for workload in group):
             yield
             return
         before = self._client.counters()["roles"]
