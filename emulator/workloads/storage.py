@@ -18,6 +18,7 @@ import re
 import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 
 from emulator.engine.host import HostHandle
@@ -72,6 +73,7 @@ class Storage:
     def __init__(self, media: MediaModel) -> None:
         self._media = media
         self._undo = ExitStack()
+        self._lock = Lock()
         self._ports: dict[str, Path] = {}
         self._volumes: dict[tuple[str, str], Path] = {}
 
@@ -82,6 +84,13 @@ class Storage:
             WorkloadError: The kernel lacks a part or refuses, or the target cannot be reached.
         """
         key = (initiator.name, target.name)
+        with self._lock:  # workloads that start together prepare at the same time
+            device = self._made(key, initiator, target)
+        if not device.is_block_device():
+            raise WorkloadError(f"NVMe/TCP: {initiator.name} lost the connection to its volume on {target.name}")
+        return device
+
+    def _made(self, key: tuple[str, str], initiator: HostHandle, target: HostHandle) -> Path:
         if key not in self._volumes:
             self._check()
             step = "make the media"
@@ -93,10 +102,7 @@ class Storage:
                 self._volumes[key] = self._connect(initiator, target)
             except OSError as error:
                 raise WorkloadError(f"NVMe/TCP: cannot {step}: {error.strerror or error}") from error
-        device = self._volumes[key]
-        if not device.is_block_device():
-            raise WorkloadError(f"NVMe/TCP: {initiator.name} lost the connection to its volume on {target.name}")
-        return device
+        return self._volumes[key]
 
     @staticmethod
     def _check() -> None:
