@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
 from controller import log
+from controller.assembly import Controller
 from controller.config import Settings, load_fabric, load_services, parse_address, parse_interval
 from controller.designs import Design
+from controller.paths import Spread
 from controller.rest.tokens import load_tokens
-from controller.routing import Spread
 from emulator.errors import EmulatorError, ScenarioError
 
 _EPILOG = """\
@@ -90,11 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             balance_interval_ns=parse_interval(arguments.balance, "--balance"),
             lldp_interval_ns=parse_interval(arguments.lldp_interval, "--lldp-interval"),
         )
+        controller = Controller(settings)
         log.set_up(arguments.log, debug=arguments.debug)
         # Imported late: Ryu takes its time, and a wrong argument should not have to wait for it.
         from controller.process import run
 
-        return run(settings)
+        with closing(controller):
+            return run(controller)
     except EmulatorError as error:
         sys.stderr.write(f"controller: {error}\n")
         return error.exit_code

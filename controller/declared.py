@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from controller.compose import Composer
 from controller.designs import Plan
 from controller.flows import Program
 from controller.tenancy.state import TenancyState
-from controller.tenancy.store import Store
 
 _MOST_NAMED = 3
+
+
+class Resources(Protocol):
+    """The store, as far as it matters here."""
+
+    @property
+    def state(self) -> TenancyState:
+        """All resources."""
+
+    def subscribe(self, callback: Callable[[TenancyState, TenancyState], None]) -> None:
+        """Have a function called with the states before and after each change."""
 
 
 class Takes(Protocol):
@@ -29,7 +40,7 @@ class Declared:
         taker: Takes what comes out, now and after each change.
     """
 
-    def __init__(self, store: Store, composer: Composer, taker: Takes) -> None:
+    def __init__(self, store: Resources, composer: Composer, taker: Takes) -> None:
         self._composer = composer
         self._taker = taker
         plan, layers = composer.layers(store.state)

@@ -15,11 +15,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-
-from controller.tenancy.leases import Lease
+from typing import Protocol
 
 LENGTH_NS = 3 * 10**9
 RENEW_NS = 10**9
+
+
+class Lease(Protocol):
+    """Who holds the lease, as the store says."""
+
+    @property
+    def holder(self) -> str:
+        """Name of the controller."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with every change of holder."""
+
+    @property
+    def expires_ns(self) -> int:
+        """When it ends, on the clock of whoever renewed it."""
 
 
 class Attempt(str, Enum):

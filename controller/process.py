@@ -13,11 +13,9 @@ import sys
 from typing import Any
 
 from controller import ryu_server as switches
-from controller.compose import Composer
-from controller.config import Address, Settings
-from controller.core import Core, Options
+from controller.assembly import Controller
+from controller.config import Address
 from controller.declared import Declared
-from controller.designs import plan
 from controller.driver import Driver
 from controller.elector import Elector
 from controller.green import eventlet
@@ -25,67 +23,22 @@ from controller.lease import Election
 from controller.rest.api import Api
 from controller.rest.server import serve as serve_rest
 from controller.ryu_backend import LiveBackend
-from controller.tenancy.ground import Ground
-from controller.tenancy.store import Store
 from emulator.errors import INTERRUPTED, ControllerError, InternalError
 
 LOG = logging.getLogger("controller")
 _BACKLOG = 512
-_KEY_BYTES = 32
 
 
-class Controller:
-    """All parts of a controller that do not need a socket.
-
-    Args:
-        settings: How it is started.
-
-    Raises:
-        ControllerError: What is asked for cannot be planned, or the store cannot be used.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.options = Options(
-            lldp_interval_ns=settings.lldp_interval_ns,
-            balance_interval_ns=settings.balance_interval_ns,
-            redundant=settings.redundant,
-        )
-        key = os.urandom(_KEY_BYTES)
-        self.store: Store | None = None
-        self.composer: Composer | None = None
-        if settings.store is None:
-            planned = plan(settings.fabric, settings.design, settings.services, settings.spread)
-            self.ground = Ground.of(settings.fabric, planned.routes.attachments, planned.hops)
-            self.core = Core(planned, self.options, key)
-        else:
-            self.composer = Composer(settings.fabric, settings.design, settings.spread)
-            self.ground = self.composer.ground
-            self.store = Store(settings.store, self.ground)
-            self.core = Core(self.composer.base, self.options, key)
-
-    def close(self) -> None:
-        """Close what is open."""
-        if self.store is not None:
-            self.store.close()
-
-
-def run(settings: Settings) -> int:
+def run(controller: Controller) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Returns:
         The exit code: 0 after SIGTERM, 130 after SIGINT.
 
     Raises:
-        ControllerError: A port cannot be listened on, or the store cannot be used.
+        ControllerError: A port cannot be listened on.
         InternalError: The application met an error that nobody expected.
     """
-    controller = Controller(settings)
-    with contextlib.closing(controller):
-        return _serve(controller)
-
-
-def _serve(controller: Controller) -> int:
     settings = controller.settings
     stop = eventlet.event.Event()
 
