@@ -7,7 +7,7 @@ from dataclasses import replace
 from controller.classes import classed_switches
 from controller.designs import Design, Plan, plan
 from controller.flows import Program
-from controller.routing import Spread
+from controller.paths import Spread
 from controller.services import Service
 from controller.tenancy.compile import Compiler
 from controller.tenancy.ground import Ground

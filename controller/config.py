@@ -8,9 +8,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from pathlib import Path
 
 from controller.designs import Design
+from controller.paths import Spread
 from controller.rest.auth import Tokens
 from controller.rest.tokens import check_exposure
-from controller.routing import Spread
 from controller.services import Service, services_from_json
 from emulator.errors import ScenarioError, TopologyError
 from emulator.model.codec import fabric_from_json

@@ -22,8 +22,8 @@ from functools import cached_property
 
 from controller.classes import class_rules, classed_switches
 from controller.flows import FlowRule, Group, Program
+from controller.paths import Paths, Spread
 from controller.pipeline import discovery, forwarding, open_admission
-from controller.routing import Routes, Spread
 from controller.services import Service
 from controller.steering import Steering
 from emulator.model.fabric import Fabric, Role
@@ -64,7 +64,7 @@ class Plan:
     design: Design
     services: tuple[Service, ...]
     program: Program
-    routes: Routes
+    routes: Paths
     hops: Mapping[str, Hop]
     via: Mapping[str, tuple[str, ...]]
 
@@ -86,10 +86,6 @@ class Plan:
     def _programs(self) -> dict[int, Program]:
         return self.program.by_switch()
 
-    def rules_of(self, dpid: int) -> tuple[FlowRule, ...]:
-        """The rules of one switch."""
-        return self.program_of(dpid).rules
-
 
 def plan(
     fabric: Fabric,
@@ -97,7 +93,7 @@ def plan(
     services: Sequence[Service],
     spread: Spread | str = Spread.HOSTS,
     *,
-    routes: Routes | None = None,
+    routes: Paths | None = None,
     tenants: bool = False,
 ) -> Plan:
     """Decide all rules and groups for a fabric.
@@ -114,7 +110,7 @@ def plan(
         ControllerError: The design needs a node, or a path, that the fabric does not have.
     """
     design = Design(design)
-    routes = routes or Routes(fabric, Spread(spread))
+    routes = routes or Paths(fabric, Spread(spread))
     classed = classed_switches(fabric)
     steering = Steering(fabric, routes, tuple(services), classed)
     via: dict[str, tuple[str, ...]] = {}

@@ -154,11 +154,6 @@ def ports_request(datapath: Any) -> Any:
     return parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
 
 
-def description_request(datapath: Any) -> Any:
-    """Ask for the switch's description."""
-    return parser.OFPDescStatsRequest(datapath, 0)
-
-
 def read_flow(dpid: int, stats: Any) -> FlowStat:
     """One entry of a flow statistics reply."""
     ryu = {
@@ -202,12 +197,6 @@ def read_port(stats: Any) -> PortStat:
         ryu=ryu,
         **{name: ryu[name] for name in _PORT_COUNTERS[:8]},
     )
-
-
-def read_description(stats: Any) -> dict[str, Any]:
-    """A description reply in the shape of Ryu's ``/stats/desc``."""
-    described: dict[str, Any] = stats.to_jsondict()[type(stats).__name__]
-    return described
 
 
 def read_port_description(description: Any) -> Port:

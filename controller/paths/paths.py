@@ -2,12 +2,12 @@
 
 Rules send to groups by destination switch and plane, and a failure changes groups only: which groups exist, and their
 numbers, follow from the fabric as it was built. Every port of a group leads to a switch that is *nearer* to the target
-(see `Paths.nearest_first`), so whichever ports are alive, no packet ever comes back.
+(see `controller.paths.order`), so whichever ports are alive, no packet ever comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -130,17 +130,6 @@ class Paths:
         row, column = self._place(switch, target)
         edges = self.layout.trees[row, column, : self.planes].tolist()
         return tuple(edges.index(edge) for edge in edges)
-
-    def nearest_first(self, target: str) -> Iterator[str]:
-        """The switches that reach a target, nearest first.
-
-        Nearer is: fewer links, then less latency, then more equal ports to choose from, then earlier in the fabric. It
-        is a total order, so sending only to nearer switches cannot loop, whatever else fails.
-        """
-        row = self.layout.rows[target]
-        for switch in np.argsort(self._ranks[row]):
-            if self.next_hops.hops[row, switch] != UNREACHED:
-                yield self._graph.switches[switch]
 
     # Hosts
 

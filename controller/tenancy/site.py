@@ -8,7 +8,7 @@ from functools import cached_property
 
 from controller.designs import Hop
 from controller.flows import Table
-from controller.routing import Attachment
+from controller.paths import Attachment
 from controller.tenancy.ground import Ground
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from controller.core import Options
 from controller.damping import HALF_LIFE_NS, Damper
 from controller.designs import Design, Plan, plan
+from controller.paths import Spread
 from controller.paths.graph import fabric_links
-from controller.routing import Spread
 from emulator.model.fabric import FabricBuilder, LinkSpec
 from tests.support.controller_machine import MS, working
 from topologies.icgw import icgw

@@ -16,10 +16,10 @@ from controller.designs import Design, Plan, plan
 from controller.flows import ETH_TYPE_ARP, ETH_TYPE_LLDP, FlowRule, Purpose, purpose_of
 from controller.flowtable import Switch, overlap
 from controller.frame import ARP_REPLY, ARP_REQUEST, BROADCAST, Frame
+from controller.paths import Paths, Spread
 from controller.pathtrace import Journey, Outcome, Tracer
 from controller.pipeline import trunk_ports
 from controller.prediction import carriers, hosts_on
-from controller.routing import Routes, Spread
 from controller.spread import assign
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric, Node, Role
@@ -109,7 +109,7 @@ def test_storage_crosses_compute_nodes_in_the_conventional_design_only(fabric: F
 @given(fabrics())
 def test_paths_are_shortest_and_symmetric(fabric: Fabric) -> None:
     """The way back is the way there reversed, and no path has more links than breadth-first search needs."""
-    routes = Routes(fabric)
+    routes = Paths(fabric)
     neighbours: dict[str, set[str]] = {node.name: set() for node in fabric.nodes}
     for link in fabric.links:
         neighbours[link.a].add(link.b)

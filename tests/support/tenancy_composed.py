@@ -6,7 +6,7 @@ from controller.compose import Composer
 from controller.designs import Design
 from controller.flowtable import Switch
 from controller.frame import Frame
-from controller.routing import Spread
+from controller.paths import Spread
 from controller.tenancy.site import Site
 from controller.tenancy.state import TenancyState
 from controller.tenancy.violations import violation_of
@@ -40,7 +40,7 @@ class ComposedWorld(World):
         self._hash = flow_hash
         self.switches = {
             node.dpid: Switch(
-                plan.rules_of(node.dpid),
+                plan.program_of(node.dpid).rules,
                 [group for group in plan.groups if group.dpid == node.dpid],
                 [meter for meter in plan.program.meters if meter.dpid == node.dpid],
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.designs import Hop
-from controller.routing import Attachment
+from controller.paths import Attachment
 from controller.tenancy.kinds import Kind, check_key, parse
 from controller.tenancy.site import Site
 from controller.tenancy.state import TenancyState

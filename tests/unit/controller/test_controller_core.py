@@ -398,7 +398,7 @@ def test_a_change_that_the_switch_complains_about_is_read_back(core: Core) -> No
     [talk.command] = core.declare(PLAN, {**base, "more": Program((STALE,))}, "", 110)
     talk.say(Refused(1, "OFPET_FLOW_MOD_FAILED OFPFMFC_TABLE_FULL"))
     assert isinstance(only(talk.applied()), Read)
-    command = only(talk.read(Program(PLAN.rules_of(1), talk.session.program.groups)))
+    command = only(talk.read(Program(PLAN.program_of(1).rules, talk.session.program.groups)))
     assert isinstance(command, Apply)
     assert command.change.put == Program((STALE,))
 

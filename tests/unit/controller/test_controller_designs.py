@@ -116,7 +116,7 @@ def test_every_table_ends_in_a_default() -> None:
     made = plan(leaf_spine(), Design.CONVENTIONAL, ())
     for switch in made.fabric.switches:
         assert switch.dpid
-        rules = made.rules_of(switch.dpid)
+        rules = made.program_of(switch.dpid).rules
         defaults = [rule for rule in rules if rule.priority == 0]
         assert [(rule.table, rule.goto, rule.drops) for rule in defaults] == [
             (Table.ADMIT, Table.STEER, False),

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from controller.routing import MAX_PLANES, Routes
+from controller.paths import MAX_PLANES, Paths
 from emulator.errors import ControllerError
 from emulator.model.fabric import FabricBuilder, LinkSpec, Role
 from tests.support.controller_fabrics import LONG, SPEC, Hosts, leaf_spine
@@ -17,7 +17,7 @@ from tests.support.controller_fabrics import LONG, SPEC, Hosts, leaf_spine
 def test_equal_paths_are_used_evenly() -> None:
     """Of 8 hosts on each of 2 leaves under 4 spines, every spine carries a quarter of the pairs."""
     fabric = leaf_spine(spines=4, leaves=2, gpus=16, computes=0, routers=0, gateways=0, storage=0)
-    routes = Routes(fabric)
+    routes = Paths(fabric)
     used = Counter(
         routes.path(a.name, b.name)[1] for a, b in permutations(fabric.hosts, 2) if len(routes.path(a.name, b.name)) > 1
     )
@@ -42,7 +42,7 @@ def test_spines_of_two_zones_are_each_used_evenly() -> None:
         for index in range(8):
             hosts.add(f"{zone}{index}", Role.GPU, f"l{zone}{index % 2}", zone)
     fabric = builder.build()
-    routes = Routes(fabric)
+    routes = Paths(fabric)
     within: Counter[str] = Counter()
     between: Counter[str] = Counter()
     for a, b in permutations(fabric.hosts, 2):
@@ -67,7 +67,7 @@ def test_parallel_links_are_all_used() -> None:
     for index in range(4):
         hosts.add(f"a{index}", Role.HOST, "s0")
         hosts.add(f"b{index}", Role.HOST, "s1")
-    routes = Routes(builder.build())
+    routes = Paths(builder.build())
     used = {routes.port_to("s0", f"b{b}", routes.plane(f"a{a}", f"b{b}")) for a in range(4) for b in range(4)}
     assert (routes.planes, used) == (2, {1, 2})
 
@@ -88,7 +88,7 @@ def test_the_faster_of_two_ways_wins(slower: LinkSpec) -> None:
     for index in range(4):
         hosts.add(f"h{index}", Role.HOST, "a")
         hosts.add(f"k{index}", Role.HOST, "d")
-    routes = Routes(builder.build())
+    routes = Paths(builder.build())
     assert routes.planes == 1
     assert {tuple(routes.path(f"h{a}", f"k{b}")) for a in range(4) for b in range(4)} == {("a", "c", "d")}
 
@@ -104,13 +104,13 @@ def test_fewer_links_win_over_less_latency() -> None:
     hosts = Hosts(builder)
     hosts.add("h", Role.HOST, "a")
     hosts.add("k", Role.HOST, "b")
-    assert Routes(builder.build()).path("h", "k") == ["a", "b"]
+    assert Paths(builder.build()).path("h", "k") == ["a", "b"]
 
 
 def test_the_number_of_planes_is_bounded() -> None:
     """24 spines are more than the planes that rules are written for."""
     fabric = leaf_spine(spines=24, leaves=2, gpus=2, computes=0, routers=0, gateways=0, storage=0)
-    assert Routes(fabric).planes == MAX_PLANES
+    assert Paths(fabric).planes == MAX_PLANES
 
 
 def test_a_host_is_attached_where_its_address_is() -> None:
@@ -122,7 +122,7 @@ def test_a_host_is_attached_where_its_address_is() -> None:
     builder.add_host("h", "10.0.0.1/8")
     builder.add_link("s1", "h", SPEC)
     builder.add_link("s0", "h", SPEC)
-    routes = Routes(builder.build())
+    routes = Paths(builder.build())
     assert (routes.attachments["h"].switch, routes.attachments["h"].port) == ("s1", 2)
 
 
@@ -136,7 +136,7 @@ def test_hosts_do_not_forward_for_the_routes() -> None:
     builder.add_host("b", "10.0.0.3/8")
     for host, switch in (("a", "s0"), ("m", "s0"), ("m", "s1"), ("b", "s1")):
         builder.add_link(host, switch, SPEC)
-    routes = Routes(builder.build())
+    routes = Paths(builder.build())
     assert routes.reaches("a", "m")
     assert not routes.reaches("a", "b")
     with pytest.raises(ControllerError, match="no path over switches from a to b"):
@@ -149,5 +149,5 @@ def test_hosts_without_a_switch() -> None:
     builder.add_host("a", "10.0.0.1/8")
     builder.add_host("b", "10.0.0.2/8")
     builder.add_link("a", "b", SPEC)
-    routes = Routes(builder.build())
+    routes = Paths(builder.build())
     assert (routes.attachments, routes.planes, routes.reaches("a", "b")) == ({}, 1, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.designs import Design
-from controller.routing import Spread
+from controller.paths import Spread
 from controller.tenancy.kinds import Kind
 from controller.tenancy.model import Protocol
 from controller.tenancy.reachability import PING, Answer, Probe, explain, matrix
