@@ -41,6 +41,7 @@ class Loads:
         self._counts: dict[str, Counted] = {}
         self._before: dict[str, Counted] = {}
         self._round_ns: int | None = None
+        self._decided_ns: int | None = None
         self._measured: tuple[Pair, ...] = ()
         self._commands: list[Command] = []
         self._macs = {node.mac: node.name for node in paths.fabric.hosts if node.mac}
@@ -96,8 +97,8 @@ class Loads:
     def _decide(self, balancer: Balancer, round_ns: int, now_ns: int) -> Program | None:
         before, self._before, self._round_ns = self._before, self._counts, None
         self._until_ns = None
-        passed_ns = max(1, now_ns - getattr(self, "_last_ns", now_ns))
-        self._last_ns = now_ns
+        passed_ns = 1 if self._decided_ns is None else max(1, now_ns - self._decided_ns)
+        self._decided_ns = now_ns
         sent: dict[tuple[str, int], int] = {}
         received: dict[tuple[str, int], int] = {}
         rates: dict[Pair, float] = {}
