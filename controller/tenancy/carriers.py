@@ -119,7 +119,6 @@ class _Load:
 
 def _load(site: Site, state: TenancyState) -> _Load:
     load = _Load()
-    chains: set[tuple[str, ...]] = set()
     for vpc in state.vpcs:
         services = {gate.service for gate in state.gates(vpc).values()}
         if not services:
@@ -127,15 +126,15 @@ def _load(site: Site, state: TenancyState) -> _Load:
         for host in state.members(vpc):
             for name in site.via.get(host, ()):
                 load.services.setdefault(name, set()).update(services)
-            chains.add(site.proxies(host))
+    # Steering knows no tenants: a proxy's connection may come to any of those behind it, other clients' included.
+    chains = sorted({site.proxies(client) for client in site.via})
     for depth in range(max(map(len, chains), default=0)):
-        for chain in sorted(chains):
-            if depth < len(chain):
-                load.proxies.setdefault(chain[depth], set()).update(chain[depth + 1 : depth + 2])
-    # A proxy hands everything it carries to any of those behind it.
-    for name, behind in load.proxies.items():
-        for other in behind:
-            load.services[other] |= load.services[name]
+        for chain in chains:
+            if depth < len(chain) and chain[depth] in load.services:
+                behind = chain[depth + 1 : depth + 2]
+                load.proxies.setdefault(chain[depth], set()).update(behind)
+                for other in behind:
+                    load.services.setdefault(other, set()).update(load.services[chain[depth]])
     return load
 
 

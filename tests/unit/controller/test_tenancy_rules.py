@@ -56,6 +56,17 @@ def test_same_addresses_reach_their_own_volume(design: str) -> None:
         assert frame.vlan == 0
 
 
+def test_a_proxy_may_come_to_any_proxy_behind_it() -> None:
+    """A router's connection for g3 comes to the compute node of g1, which is behind the same router and in no VPC."""
+    site = small_site("conventional")
+    assert (site.via["g1"], site.via["g3"]) == (("r1", "c1"), ("r1", "c3"))
+    declaring = Declaring(site).tenant("a", "va").node("va/g3", "10.0.0.1").service("vol", "st0", 4420)
+    world = World(site, declaring.endpoint("va/vol", "vol", "10.0.9.9", 3260).policy("all", vpc="va").state)
+    there = world.travel("g3", world.opening("g3", "10.0.9.9", "tcp", 3260))
+    assert [arrival.host for arrival in there] == ["r1", "c1", "st0"]
+    assert [arrival.host for arrival in world.answer(there)] == ["c1", "r1", "g3"]
+
+
 @pytest.mark.parametrize("design", DESIGNS)
 def test_same_addresses_stay_among_their_own(design: str) -> None:
     """Nodes of a VPC reach each other under addresses that another VPC, and the fabric, use as well."""
