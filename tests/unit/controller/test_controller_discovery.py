@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.contrib.lldp import LLDPDU, LLDPDUChassisID, LLDPDUPortID, LLDPDUSystemName, LLDPDUTimeToLive
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import bind_layers, split_layers
 
 from controller.discovery import MOST_MISSED, Discovery, Finding, What
 from controller.events import Port, SendPacket
+from controller.flows import ETH_TYPE_LLDP
 from controller.lldp import BadFrame, Beacon, read_frame, write_frame
 from emulator.model.fabric import Fabric
 from tests.support.controller_fabrics import leaf_spine
+
+# Importing it makes Scapy refuse malformed LLDP in whatever test runs later in this process.
+for _layer in (Ether, Dot1Q):
+    split_layers(_layer, LLDPDU, type=ETH_TYPE_LLDP)
 
 KEY = b"secret"
 FABRIC = leaf_spine(gpus=1, computes=1, routers=0, gateways=0, storage=1)
@@ -35,6 +42,15 @@ def test_frames_say_what_was_written(dpid: int, port: int, serial: int, key: byt
         read_frame(frame(beacon, key), key + b"x")
 
 
+@pytest.fixture
+def scapy_reads_lldp() -> Iterator[None]:
+    """Scapy takes LLDP apart, and refuses what is malformed, for this test only."""
+    bind_layers(Ether, LLDPDU, type=ETH_TYPE_LLDP)
+    yield
+    split_layers(Ether, LLDPDU, type=ETH_TYPE_LLDP)
+
+
+@pytest.mark.usefixtures("scapy_reads_lldp")
 def test_others_can_read_the_frames() -> None:
     """Scapy's LLDP finds chassis, port, lifetime and name where the standard puts them."""
     decoded = Ether(frame(Beacon(0xABC, 7, 1)))
