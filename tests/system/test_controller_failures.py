@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -63,12 +64,15 @@ def built(folder: Path, *options: str, cabled: Fabric = FABRIC, wait: bool = Tru
 
 
 def until(look: Callable[[], T], what: str) -> T:
-    """The first true value, bounded by a number of looks that takes some ten seconds."""
+    """The first true value, looked for at least 5000 times and, as a quick machine is done with those too soon, 10 s."""
     value = look()
-    for _ in range(5000):
+    end_s = time.monotonic() + 10
+    looks = 0
+    while looks < 5000 or time.monotonic() < end_s:
         if value:
             return value
         value = look()
+        looks += 1
     raise AssertionError(f"{what}: {value}")
 
 
