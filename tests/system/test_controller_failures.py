@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ def built(folder: Path, *options: str, cabled: Fabric = FABRIC, wait: bool = Tru
 
 
 def until(look: Callable[[], T], what: str) -> T:
-    """The first true value, looked for at least 5000 times and, as a quick machine is done with those too soon, 10 s."""
+    """The first true value, looked for at least 5000 times and 10 s: a quick machine is done with the looks too soon."""
     value = look()
     end_s = time.monotonic() + 10
     looks = 0
