@@ -64,7 +64,7 @@ def built(folder: Path, *options: str, cabled: Fabric = FABRIC, wait: bool = Tru
 
 
 def until(look: Callable[[], T], what: str) -> T:
-    """The first true value, looked for at least 5000 times and 10 s: a quick machine is done with the looks too soon."""
+    """The first true value, looked for at least 5000 times and 10 s: a quick machine is done with looks too soon."""
     value = look()
     end_s = time.monotonic() + 10
     looks = 0
