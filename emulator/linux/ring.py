@@ -26,6 +26,7 @@ _TPACKET_V3 = 2
 _ETH_P_ALL = 3
 _STATUS_OFFSET, _COUNT_OFFSET, _FIRST_OFFSET = 8, 12, 16
 _KERNEL, _USER = 0, 1
+_TAG_VALID = 0x10
 
 _HEADER = np.dtype(
     [
@@ -37,6 +38,9 @@ _HEADER = np.dtype(
         ("status", "=u4"),
         ("frame", "=u2"),
         ("network", "=u2"),
+        ("hash", "=u4"),
+        ("tag", "=u4"),
+        ("tag_type", "=u2"),
     ]
 )
 """The part of `struct tpacket3_hdr` that is of use here."""
@@ -50,6 +54,8 @@ class PacketBatch:
         times_ns: When the kernel saw them, CLOCK_REALTIME.
         lengths_bytes: Their full lengths, with Ethernet header.
         kept_bytes: How much of each was kept.
+        tags: The outermost VLAN tag of each, type and control information as on the wire, which Linux keeps beside the
+            frame: neither the frame nor its lengths have it. 0: none.
         starts: Where each frame starts in *data*.
         data: The bytes of the block.
     """
@@ -57,6 +63,7 @@ class PacketBatch:
     times_ns: npt.NDArray[np.int64]
     lengths_bytes: npt.NDArray[np.int64]
     kept_bytes: npt.NDArray[np.int64]
+    tags: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.int64]
     data: npt.NDArray[np.uint8]
 
@@ -102,6 +109,7 @@ def _parse(block: npt.NDArray[np.uint8]) -> PacketBatch:
         headers["seconds"].astype(np.int64) * NS_PER_S + headers["nanoseconds"],
         headers["length"].astype(np.int64),
         headers["kept"].astype(np.int64),
+        np.where(headers["status"] & _TAG_VALID, headers["tag_type"].astype(np.uint32) << 16 | headers["tag"], 0),
         offsets + headers["frame"],
         block.copy(),
     )

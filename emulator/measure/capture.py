@@ -23,6 +23,8 @@ from emulator.units import NS_PER_S
 
 _MAGIC_NANOSECONDS = 0xA1B23C4D
 _LINK_ETHERNET = 1
+_ADDRESSES_BYTES = 12
+_TAG_BYTES = 4
 _EMPTY_EVERY_NS = 5_000_000
 _RETIRE_MS = 10
 DEFAULT_SNAP_BYTES = 256
@@ -34,11 +36,14 @@ def pcap_header(snap_bytes: int) -> bytes:
 
 
 def pcap_packets(batch: PacketBatch) -> Iterator[bytes]:
-    """The packets of a batch as they stand in such a file."""
-    for time_ns, length, frame in zip(
-        batch.times_ns.tolist(), batch.lengths_bytes.tolist(), batch.frames(), strict=True
+    """The packets of a batch as they stand in such a file, with their VLAN tags, which take 4 bytes more."""
+    for time_ns, length, tag, frame in zip(
+        batch.times_ns.tolist(), batch.lengths_bytes.tolist(), batch.tags.tolist(), batch.frames(), strict=True
     ):
         seconds, nanoseconds = divmod(time_ns, NS_PER_S)
+        if tag:
+            length += _TAG_BYTES
+            frame = frame[:_ADDRESSES_BYTES] + tag.to_bytes(_TAG_BYTES, "big") + frame[_ADDRESSES_BYTES:]
         yield struct.pack("=IIII", seconds, nanoseconds, len(frame), length) + frame
 
 

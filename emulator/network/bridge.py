@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -19,11 +20,11 @@ class Bridge:
     dpid: int
     ports: tuple[tuple[str, int], ...]
 
-    def words(self, *, controller: str | None, fail_mode: str, userspace: bool, qos: str) -> list[str]:
-        """The part of a transaction that makes the bridge, its ports and its connection to a controller.
+    def words(self, *, controllers: Sequence[str], fail_mode: str, userspace: bool, qos: str) -> list[str]:
+        """The part of a transaction that makes the bridge, its ports and its connections to controllers.
 
         Args:
-            controller: Target such as ``tcp:127.0.0.1:6653``; None: none.
+            controllers: Targets such as ``tcp:127.0.0.1:6653``.
             fail_mode: ``secure`` or ``standalone``.
             userspace: Whether the daemon forwards, not the kernel.
             qos: Record or symbol of the QoS of every port.
@@ -34,12 +35,12 @@ class Bridge:
         words += ["other-config:disable-in-band=true", f"other-config:dp-desc={name}"]
         if userspace:
             words.append("datapath_type=netdev")
-        if controller is not None:
-            words.append(f"controller=@controller-{name}")
+        records = [f"@controller-{name}-{number}" for number, _ in enumerate(controllers)]
+        if records:
+            words.append(f"controller={','.join(records)}")
         for interface, number in self.ports:
             words += ["--", "add-port", name, interface, "--", "set", "Port", interface, f"qos={qos}"]
             words += ["--", "set", "Interface", interface, f"ofport_request={number}"]
-        if controller is not None:
-            words += ["--", f"--id=@controller-{name}", "create", "Controller"]
-            words += [f'target="{controller}"', "max_backoff=1000"]
+        for record, target in zip(records, controllers, strict=True):
+            words += ["--", f"--id={record}", "create", "Controller", f'target="{target}"', "max_backoff=1000"]
         return words

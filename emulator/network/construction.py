@@ -37,7 +37,7 @@ class Plan:
     Attributes:
         fabric: Nodes and links.
         links: Both ends of every link, shaped or not.
-        controller: OpenFlow controller of the switches, or None.
+        controllers: OpenFlow controllers of the switches.
         fail_mode: What switches do without one.
         sysctls: Set in every host.
         userspace: Open vSwitch forwards in its daemon.
@@ -45,7 +45,7 @@ class Plan:
 
     fabric: Fabric
     links: Sequence[tuple[Port, Port]]
-    controller: str | None
+    controllers: Sequence[str]
     fail_mode: str
     sysctls: Mapping[str, str]
     userspace: bool
@@ -198,7 +198,7 @@ class Construction:
         self._undo.callback(self.switches.stop)
         self.switches.start()
         bridges = [self.bridge(one) for one in self.plan.fabric.switches]
-        self.switches.configure(bridges, controller=self.plan.controller, fail_mode=self.plan.fail_mode)
+        self.switches.configure(bridges, controllers=self.plan.controllers, fail_mode=self.plan.fail_mode)
         with NetlinkSocket() as kernel, EthtoolSocket() as features:
             self.indices.update(set_up_ports(kernel, features, ports))
             check_ports(kernel, features, ports)

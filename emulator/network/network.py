@@ -119,7 +119,7 @@ class Network:
         return FabricMininet(self)
 
     def wait_connected(self, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
-        """Wait until every switch is connected to its controller; at once if there is none.
+        """Wait until every switch is connected to its controllers; at once if there is none.
 
         Args:
             timeout_s: How long at most, by this kernel's clock.
@@ -236,7 +236,7 @@ class Network:
 def build(
     fabric: Fabric,
     *,
-    controller: str | None = None,
+    controller: str | Sequence[str] | None = None,
     fail_mode: str | None = None,
     shaped: bool = True,
     checksum_offload: bool = True,
@@ -248,7 +248,7 @@ def build(
 
     Args:
         fabric: What to build.
-        controller: OpenFlow controller such as ``tcp:127.0.0.1:6653``; None: none.
+        controller: OpenFlow controller such as ``tcp:127.0.0.1:6653``, or several of them; None: none.
         fail_mode: What switches do without a controller: ``secure`` (only flows that they are given) or ``standalone``
             (learning bridges). None: ``secure`` with a controller, else ``standalone``.
         shaped: Whether links have their rate, delay and queue.
@@ -262,7 +262,8 @@ def build(
         LinkError: A link's properties are beyond what the kernel or the userspace datapath can do.
         TopologyError: Learning bridges in a fabric with loops, where broadcasts would circle for ever.
     """
-    mode = fail_mode or ("secure" if controller else "standalone")
+    controllers = (controller,) if isinstance(controller, str) else tuple(controller or ())
+    mode = fail_mode or ("secure" if controllers else "standalone")
     if mode == "standalone" and _has_loop(fabric):
         raise TopologyError(f"the switches of {fabric.name!r} form loops: without a controller broadcasts would circle")
     if shaped:
@@ -270,7 +271,7 @@ def build(
             require_queues(link.name, link.spec, userspace=userspace)
     checksums = checksum_offload and not userspace
     links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
-    return Network(Plan(fabric, links, controller, mode, {**quiet_sysctls(), **(sysctls or {})}, userspace))
+    return Network(Plan(fabric, links, controllers, mode, {**quiet_sysctls(), **(sysctls or {})}, userspace))
 
 
 def _has_loop(fabric: Fabric) -> bool:

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ class OpenVSwitch:
         self._die_with_parent = die_with_parent
         self._daemons: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._bridges: list[str] = []
-        self._controllers: dict[str, str] = {}
-        self._controller: str | None = None
+        self._connections: dict[str, Sequence[str]] = {}
+        self._controllers: Sequence[str] = ()
         self._fail_mode = "secure"
         self._qos = ""
 
@@ -78,18 +79,18 @@ class OpenVSwitch:
         wait_for_clock()
         self._daemon("ovs-vswitchd", f"unix:{self._folder}/db.sock")
 
-    def configure(self, bridges: Sequence[Bridge], *, controller: str | None, fail_mode: str) -> None:
+    def configure(self, bridges: Sequence[Bridge], *, controllers: Sequence[str], fail_mode: str) -> None:
         """Make all bridges and ports in one transaction and wait until the daemon has them.
 
         Args:
             bridges: What to make.
-            controller: Target such as ``tcp:127.0.0.1:6653``; None: none.
+            controllers: Targets such as ``tcp:127.0.0.1:6653``; empty: none.
             fail_mode: ``secure`` or ``standalone`` (learning bridge while there is no controller).
 
         Raises:
             NodeError: A port could not be added, or has another number.
         """
-        self._controller, self._fail_mode = controller, fail_mode
+        self._controllers, self._fail_mode = tuple(controllers), fail_mode
         # linux-noop: Open vSwitch would otherwise remove the qdiscs of its ports.
         self._qos = self._vsctl("--no-wait", "create", "QoS", "type=linux-noop", timeout_s=_START_S).strip()
         self._make(bridges)
@@ -98,21 +99,22 @@ class OpenVSwitch:
         words: list[str] = []
         for bridge in bridges:
             words += bridge.words(
-                controller=self._controller, fail_mode=self._fail_mode, userspace=self._userspace, qos=self._qos
+                controllers=self._controllers, fail_mode=self._fail_mode, userspace=self._userspace, qos=self._qos
             )
         names = [bridge.name for bridge in bridges]
         self._bridges += names
         printed = self._vsctl(*words, timeout_s=_CONFIGURE_S).split()
-        if self._controller is not None:
-            # One line for each `create`, in order.
-            self._controllers.update(zip(names, printed, strict=True))
+        # One line for each `create`, in order.
+        count = len(self._controllers)
+        for index, name in enumerate(names):
+            self._connections[name] = printed[index * count : (index + 1) * count]
         self._check_ports(bridges)
 
     def remove(self, name: str) -> None:
         """Remove a bridge with all that it knows: flows, groups, its controller's connection. Its ports stay unused."""
         self._vsctl("del-br", name, timeout_s=_CONFIGURE_S)
         self._bridges.remove(name)
-        self._controllers.pop(name, None)
+        self._connections.pop(name, None)
 
     def add(self, bridge: Bridge) -> None:
         """Make a bridge as `configure` did, without flows.
@@ -133,7 +135,7 @@ class OpenVSwitch:
                     raise NodeError(f"switch {bridge.name}: port {interface} has number {there}, not {number}{said}")
 
     def wait_connected(self, timeout_s: int) -> None:
-        """Wait until every switch is connected to the controller.
+        """Wait until every switch is connected to each of its controllers.
 
         Args:
             timeout_s: How long at most, by the clock of the kernel that this runs in.
@@ -142,7 +144,7 @@ class OpenVSwitch:
             ControllerError: A switch is not connected; names it and the reason that Open vSwitch gives.
         """
         words: list[str] = []
-        for uuid in self._controllers.values():
+        for uuid in chain.from_iterable(self._connections.values()):
             words += ["--", "wait-until", "Controller", uuid, "is_connected=true"]
         if not words:
             return
@@ -154,12 +156,12 @@ class OpenVSwitch:
     def _not_connected(self, timeout_s: int) -> str:
         columns = "--columns=_uuid,target,is_connected,status"
         rows = json.loads(self._vsctl("--format=json", columns, "list", "Controller", timeout_s=_START_S))["data"]
-        for bridge, uuid in self._controllers.items():
+        for bridge, uuids in self._connections.items():
             for (_kind, row_uuid), target, connected, (_map, status) in rows:
-                if row_uuid == uuid and not connected:
+                if row_uuid in uuids and not connected:
                     reason = dict(status).get("last_error", "no answer")
                     return f"switch {bridge} did not connect to {target} within {timeout_s} s: {reason}"
-        return f"a switch did not connect to the controller within {timeout_s} s"
+        return f"a switch did not connect to its controllers within {timeout_s} s"
 
     def ofctl(self, *words: str, stdin: str | None = None) -> str:
         """Run ``ovs-ofctl`` with OpenFlow 1.3 and return what it prints.

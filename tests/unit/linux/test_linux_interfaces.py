@@ -29,38 +29,47 @@ def test_attributes_survive_garbage(data: bytes) -> None:
     assert sum(4 + len(value) for _kind, value in attributes(data)) <= len(data)
 
 
-def block(frames: list[tuple[int, bytes, int]], gaps: list[int]) -> np.ndarray:
-    """A ring block as the kernel fills it: frames as (time in ns, kept bytes, full length), and gaps between them."""
+def block(frames: list[tuple[int, bytes, int, int]], gaps: list[int]) -> np.ndarray:
+    """A ring block as the kernel fills it: frames as (time in ns, kept bytes, full length, tag), gaps between them."""
     data = bytearray(1 << 14)
     at = 48
     struct.pack_into("=IIIIII", data, 0, 3, 48, 1, len(frames), at, 0)
-    for index, ((time_ns, kept, length), gap) in enumerate(zip(frames, gaps, strict=True)):
+    for index, ((time_ns, kept, length, tag), gap) in enumerate(zip(frames, gaps, strict=True)):
         mac = 82
         size = mac + len(kept) + gap
         step = size if index < len(frames) - 1 else 0
         seconds, nanoseconds = divmod(time_ns, 10**9)
-        struct.pack_into("=IIIIIIHH", data, at, step, seconds, nanoseconds, len(kept), length, 0, mac, mac)
+        # Without the status bit that says so, the fields of the tag mean nothing.
+        status, kind, value = (0x10, tag >> 16, tag & 0xFFFF) if tag else (0x1, 0xABCD, 0x1234)
+        head = (step, seconds, nanoseconds, len(kept), length, status, mac, mac, 0xDEADBEEF, value, kind, 0)
+        struct.pack_into("=IIIIIIHHIIHH", data, at, *head)
         data[at + mac : at + mac + len(kept)] = kept
         at += size
     return np.frombuffer(bytes(data), dtype=np.uint8)
 
 
 frames = st.lists(
-    st.tuples(st.integers(0, 2**32 * 10**9 - 1), st.binary(min_size=16, max_size=60), st.integers(16, 9014)),
+    st.tuples(
+        st.integers(0, 2**32 * 10**9 - 1),
+        st.binary(min_size=16, max_size=60),
+        st.integers(16, 9014),
+        st.one_of(st.just(0), st.builds(lambda tag: 0x8100_0000 | tag, st.integers(0, 0xFFFF))),
+    ),
     min_size=1,
     max_size=60,
 )
 
 
 @given(frames, st.booleans(), st.data())
-def test_ring_blocks_are_read_whole(sent: list[tuple[int, bytes, int]], even: bool, data: st.DataObject) -> None:
-    """Frames of equal and of unequal spacing come out alike: times, lengths, bytes."""
+def test_ring_blocks_are_read_whole(sent: list[tuple[int, bytes, int, int]], even: bool, data: st.DataObject) -> None:
+    """Frames of equal and of unequal spacing come out alike: times, lengths, bytes, VLAN tags."""
     if even:
-        sent = [(time_ns, sent[0][1], length) for time_ns, _kept, length in sent]
+        sent = [(time_ns, sent[0][1], length, tag) for time_ns, _kept, length, tag in sent]
     gaps = [0 if even else data.draw(st.integers(0, 40)) for _ in sent]
     batch = ring._parse(block(sent, gaps))
     assert batch.times_ns.tolist() == [one[0] for one in sent]
     assert batch.lengths_bytes.tolist() == [one[2] for one in sent]
+    assert batch.tags.tolist() == [one[3] for one in sent]
     assert list(batch.frames()) == [one[1] for one in sent]
     assert [row.tobytes() for row in batch.field(2, 8)] == [one[1][2:10] for one in sent]
 

@@ -92,17 +92,18 @@ def test_an_impossible_snap_length(snap: int, tmp_path: Path) -> None:
         PacketCapture([], tmp_path, snap_bytes=snap)
 
 
-def test_pcap_keeps_every_nanosecond(tmp_path: Path) -> None:
-    """Another reader finds the times to the nanosecond, the kept bytes and the full lengths."""
+def test_pcap_keeps_every_nanosecond_and_tag(tmp_path: Path) -> None:
+    """Another reader finds the times to the nanosecond, the kept bytes with VLAN tags where they were, and lengths."""
     times = [1_700_000_000_000_000_001, 1_700_000_000_999_999_999]
     data = np.frombuffer(b"0123456789abcdefghijklmnop", dtype=np.uint8)
-    batch = PacketBatch(np.array(times), np.array([9014, 60]), np.array([14, 12]), np.array([0, 14]), data)
+    lengths, tags = np.array([9014, 60]), np.array([0x8100_6FFE, 0], dtype=np.uint32)
+    batch = PacketBatch(np.array(times), lengths, np.array([14, 12]), tags, np.array([0, 14]), data)
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_header(64) + b"".join(pcap_packets(batch)))
     with RawPcapReader(str(path)) as reader:
         assert reader.nano
         packets = [(meta.sec * 10**9 + meta.usec, meta.wirelen, bytes(kept)) for kept, meta in reader]
-    assert packets == [(times[0], 9014, b"0123456789abcd"), (times[1], 60, b"efghijklmnop")]
+    assert packets == [(times[0], 9018, b"0123456789ab\x81\x00\x6f\xfecd"), (times[1], 60, b"efghijklmnop")]
 
 
 def test_a_worker_hands_over_what_went_wrong() -> None:
