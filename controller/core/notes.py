@@ -102,7 +102,9 @@ class Notes:
         """Everything may be as it should now."""
         states = {session.state for session in sessions.values()}
         if self._declared and not states & set(BUSY):
-            self(Kind.TENANCY, f"installed: {'; '.join(self._declared)}", changes=list(self._declared))
+            there = sum(session.state not in (State.ABSENT, State.FAILED) for session in sessions.values())
+            where = "" if there == len(sessions) else f" in {there} of {len(sessions)} switches"
+            self(Kind.TENANCY, f"installed{where}: {'; '.join(self._declared)}", changes=list(self._declared))
             self._declared.clear()
         if State.UPDATING in states:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -15,16 +16,27 @@ from controller.rest.streams import Streams
 from controller.rest.wire import Head, parse_head, split_head
 
 LOG = logging.getLogger("controller.rest")
-IDLE_TIMEOUT_S = 75.0
-"""How long a connection may be open without a request."""
-HEAD_TIMEOUT_S = 10.0
-"""How long a head may take from its first byte on."""
-BODY_TIMEOUT_S = 30.0
-WRITE_TIMEOUT_S = 60.0
 _LINGER_S = 1.0
 _LINGER_BYTES = 4 << 20
 _CHUNK_BYTES = 65_536
 _BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a client may take, in seconds.
+
+    Attributes:
+        idle_s: To begin with a request.
+        head_s: For a head, from its first byte on.
+        body_s: For a body.
+        write_s: To take an answer.
+    """
+
+    idle_s: float = 75.0
+    head_s: float = 10.0
+    body_s: float = 30.0
+    write_s: float = 60.0
 
 
 class Gone(Exception):
@@ -38,15 +50,17 @@ class Connection:
         sock: A green socket.
         api: Answers.
         streams: Sends events as they happen.
+        patience: How long the client may take.
 
     Attributes:
         waiting_since: When it began to wait for a request, on the monotonic clock in seconds; None: it has one.
     """
 
-    def __init__(self, sock: Any, api: Api, streams: Streams) -> None:
+    def __init__(self, sock: Any, api: Api, streams: Streams, patience: Patience) -> None:
         self._sock = sock
         self._api = api
         self._streams = streams
+        self._patience = patience
         self._received = bytearray()
         self.waiting_since: float | None = time.monotonic()
 
@@ -78,11 +92,12 @@ class Connection:
         if self._received[:2] == b"\r\n":
             del self._received[:2]  # RFC 9112, 2.2
         if not self._received:
-            with eventlet.Timeout(IDLE_TIMEOUT_S, Gone("idle")):
+            with eventlet.Timeout(self._patience.idle_s, Gone("idle")):
                 self._more()
             if self._received[:2] == b"\r\n":
                 del self._received[:2]
-        with eventlet.Timeout(HEAD_TIMEOUT_S, Problem(408, f"the request's head took more than {HEAD_TIMEOUT_S:g} s")):
+        limit_s = self._patience.head_s
+        with eventlet.Timeout(limit_s, Problem(408, f"the request's head took more than {limit_s:g} s")):
             while (end := split_head(self._received)) is None:
                 self._more()
         data = bytes(self._received[:end])
@@ -96,7 +111,8 @@ class Connection:
             return b""
         if head.expects_continue and len(self._received) < size and head.minor >= 1:
             self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        with eventlet.Timeout(BODY_TIMEOUT_S, Problem(408, f"the body took more than {BODY_TIMEOUT_S:g} s")):
+        limit_s = self._patience.body_s
+        with eventlet.Timeout(limit_s, Problem(408, f"the body took more than {limit_s:g} s")):
             while len(self._received) < size:
                 self._more()
         body = bytes(self._received[:size])
@@ -139,5 +155,5 @@ class Connection:
         data = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
         if method != "HEAD" and status not in _BODILESS:
             data += response.body
-        with eventlet.Timeout(WRITE_TIMEOUT_S, Gone("does not read")):
+        with eventlet.Timeout(self._patience.write_s, Gone("does not read")):
             self._sock.sendall(data)

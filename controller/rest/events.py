@@ -105,8 +105,11 @@ class EventResource:
         after = AFTER.read(request)
         if _wants_stream(request.headers.get("accept", "")):
             resumed = self._resumed(request)
-            start = resumed if resumed is not None else after if after is not None else self._journal.last
-            follow = Follow(self._journal, min(start, self._journal.last), kinds)
+            start = min(after, self._journal.last) if after is not None else self._journal.last
+            if resumed is not None:
+                # A number that was not given yet is of a controller that has been started again since: all is new.
+                start = resumed if resumed <= self._journal.last else 0
+            follow = Follow(self._journal, start, kinds)
             return Response(200, content_type=EVENT_STREAM, headers={"Cache-Control": "no-store"}, follow=follow)
         limit = read_limit(request)
         entries = self._journal.since(after or 0, kinds, limit)

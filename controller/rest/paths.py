@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
-from controller.flows import FlowRule, Group, Program
+from controller.flows import IP_PROTO_ICMP, IP_PROTO_TCP, NO_VLAN, FlowRule, Group, Program
 from controller.hosts import PROTOCOLS
-from controller.pathtrace import DEFAULT_SOURCE_PORT, Journey, Step, Tracer
+from controller.pathtrace import DEFAULT_SOURCE_PORT, Step, Tracer
 from controller.pathtrace import Leg as TracedLeg
 from controller.rest.backend import Backend
+from controller.rest.destinations import find_destination, find_source
 from controller.rest.http import Problem, Request, Response, json_response
 from controller.rest.parameters import Choice, Integer, Text
 from controller.rest.routes import Route, Success
 from controller.rest.schemas.fabric import Hop, Leg, PathAnswer
 
 _LAST_PORT = 65_535
-SRC = Text("src", "Host that asks.", required=True, example="h0")
-DST = Text("dst", "Host that answers; or, with `tcp`, an endpoint of the source's VPC.", required=True, example="h1")
+SRC = Text("src", "Host that asks, or `vpc/host`.", required=True, example="h0")
+DST = Text(
+    "dst",
+    "Host that answers, by name or address as the source sees it; or, with `tcp`, an endpoint of the source's VPC.",
+    required=True,
+    example="h1",
+)
 PROTOCOL = Choice("protocol", "What is asked.", choices=tuple(PROTOCOLS), default="icmp")
 PORT = Integer("port", "Destination port, only with `tcp`. Without it, no service.", lowest=1, highest=_LAST_PORT)
 SOURCE_PORT = Integer(
@@ -61,21 +67,34 @@ class PathResources:
 
     def paths(self, request: Request) -> Response:
         """The way between two hosts and back."""
-        source, target = self._host(request, SRC), DST.read(request)
-        if source == target:
-            raise Problem(400, f"src and dst are the same host, {source!r}", parameter=DST.name)
+        state = self._backend.store.state if self._backend.store else None
+        source = find_source(self._fabric, state, SRC.read(request))
         protocol = cast(Literal["icmp", "tcp", "udp"], PROTOCOL.read(request))
         port = PORT.read(request)
         if protocol != "tcp" and port is not None:
             raise Problem(400, f"{protocol} is routed without regard to ports", parameter=PORT.name)
+        target = find_destination(self._fabric, state, source, DST.read(request), protocol, port)
+        if source.host == target.host:
+            raise Problem(400, f"src and dst are the same host, {source.host!r}", parameter=DST.name)
         source_port = SOURCE_PORT.read(request) or DEFAULT_SOURCE_PORT
         origin = cast(Literal["plan", "installed"], SOURCE.read(request))
-        journey = self._journey(origin, source, target, protocol, port, source_port)
-        optional = {"port": port, "source_port": source_port} if protocol == "tcp" else {}
+        tracer = self._plan_tracer() if origin == "plan" else self._installed()
+        optional: dict[str, Any] = {"vpc": source.vpc, "segment": source.segment} if source.vpc else {}
+        found = target.translation
+        if found is None:
+            journey = tracer.journey(source.host, target.host, protocol, port or 0, source_port)
+        else:
+            port, optional["translation"] = found.port, found
+            frame = replace(
+                tracer.hosts.request(source.host, target.host, protocol, source_port, port), ipv4_dst=found.ip
+            )
+            journey = tracer.exchange(source.host, frame, source_port, target=target.host)
+        if protocol == "tcp":
+            optional |= {"port": port, "source_port": source_port}
         return json_response(
             PathAnswer(
-                src=source,
-                dst=target,
+                src=source.host,
+                dst=DST.read(request),
                 protocol=protocol,
                 **optional,
                 source=origin,
@@ -85,40 +104,6 @@ class PathResources:
                 back=tuple(self._leg(leg) for leg in journey.back),
             )
         )
-
-    def _journey(
-        self, origin: str, source: str, target: str, protocol: str, port: int | None, source_port: int
-    ) -> Journey:
-        node = self._fabric.by_name.get(target)
-        found = self._endpoint(source, target) if node is None else None
-        if found is None:
-            self._check_host(target, DST)
-        elif protocol != "tcp" or port not in (None, found[1]):
-            raise Problem(400, f"endpoint {target} is TCP port {found[1]}", parameter=PORT.name)
-        tracer = self._plan_tracer() if origin == "plan" else self._installed()
-        if found is None:
-            return tracer.journey(source, target, protocol, port or 0, source_port)
-        server, endpoint_port, ip = found
-        frame = tracer.hosts.request(source, server, "tcp", source_port, endpoint_port)
-        return tracer.exchange(source, replace(frame, ipv4_dst=ip), source_port, target=server)
-
-    def _endpoint(self, source: str, name: str) -> tuple[str, int, str] | None:
-        """The server, port and address behind an endpoint of the source's VPC."""
-        state = self._backend.store.state if self._backend.store else None
-        vpc = state.home(source) if state else None
-        gate = state.gates(vpc).get(name) if state and vpc else None
-        if state is None or gate is None:
-            return None
-        return state.services[gate.service].node, gate.port, str(gate.ip)
-
-    def _host(self, request: Request, parameter: Text) -> str:
-        return self._check_host(parameter.read(request), parameter)
-
-    def _check_host(self, text: str, parameter: Text) -> str:
-        node = self._fabric.by_name.get(text)
-        if node is None or node.is_switch:
-            raise Problem(400, f"there is no host {text[:80]!r} in the fabric", parameter=parameter.name)
-        return text
 
     def _addresses(self) -> dict[str, str]:
         """Addresses of the members of VPCs."""
@@ -168,18 +153,23 @@ class PathResources:
         return Leg(outcome=leg.outcome.value, reason=leg.reason, hops=tuple(self._hop(step) for step in leg.steps))
 
     def _hop(self, step: Step) -> Hop:
-        what = cast(Literal["sends", "switches", "forwards", "terminates", "receives", "drops"], step.what)
-        role = self._fabric.by_name[step.node].role.value
-        if step.in_port is None:
-            return Hop(node=step.node, role=role, what=what, eth_dst=step.frame.eth_dst)
-        return Hop(
-            node=step.node,
-            role=role,
-            what=what,
-            eth_dst=step.frame.eth_dst,
-            in_port=step.in_port,
-            in_interface=f"{step.node}-eth{step.in_port}",
-            out_port=step.out_port,
-            out_interface=f"{step.node}-eth{step.out_port}" if step.out_port is not None else None,
-            rules=tuple(str(rule) for rule in step.rules),
-        )
+        frame = step.frame
+        members: dict[str, Any] = {
+            "node": step.node,
+            "role": self._fabric.by_name[step.node].role.value,
+            "what": step.what,
+            "eth_dst": frame.eth_dst,
+            "ipv4_src": frame.ipv4_src,
+            "ipv4_dst": frame.ipv4_dst,
+        }
+        if frame.vlan != NO_VLAN:
+            members["segment"] = frame.vlan
+        if frame.ip_proto != IP_PROTO_ICMP:
+            members["src_port"] = frame.tcp_src if frame.ip_proto == IP_PROTO_TCP else frame.udp_src
+            members["dst_port"] = frame.tcp_dst if frame.ip_proto == IP_PROTO_TCP else frame.udp_dst
+        if step.in_port is not None:
+            out = {"out_port": step.out_port, "out_interface": f"{step.node}-eth{step.out_port}"}
+            members |= {"in_port": step.in_port, "in_interface": f"{step.node}-eth{step.in_port}"}
+            members |= out if step.out_port is not None else dict.fromkeys(out)
+            members["rules"] = tuple(str(rule) for rule in step.rules)
+        return Hop(**members)

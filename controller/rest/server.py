@@ -13,7 +13,7 @@ from typing import Any
 
 from controller.green import eventlet
 from controller.rest.api import Api
-from controller.rest.connection import Connection, Gone
+from controller.rest.connection import Connection, Gone, Patience
 from controller.rest.http import Problem
 from controller.rest.streams import Streams
 
@@ -32,12 +32,20 @@ class Server:
         api: Answers.
         streams: Sends events as they happen.
         most: How many connections there may be.
+        patience: How long clients may take.
     """
 
-    def __init__(self, api: Api, streams: Streams | None = None, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(
+        self,
+        api: Api,
+        streams: Streams | None = None,
+        most: int = MOST_CONNECTIONS,
+        patience: Patience = Patience(),  # noqa: B008  # it is immutable
+    ) -> None:
         self._api = api
         self._streams = streams or Streams()
         self._most = most
+        self._patience = patience
         self._open: dict[Connection, Any] = {}
 
     def run(self, sock: Any) -> None:
@@ -52,7 +60,7 @@ class Server:
             self._admit(connection, address)
 
     def _admit(self, sock: Any, address: Any) -> None:
-        served = Connection(sock, self._api, self._streams)
+        served = Connection(sock, self._api, self._streams, self._patience)
         if len(self._open) >= self._most and not self._make_room():
             LOG.debug("REST connection from %s refused: there are %d", address[0], len(self._open))
             eventlet.spawn_n(_turn_away, served, sock)

@@ -26,10 +26,14 @@ MAC = "02:bb:00:00:00:01"
 
 def connect_all(core: Core) -> None:
     """Let all switches connect, and say that they hold what they should whenever they are asked."""
-    waiting: deque[Command] = deque()
     for dpid, session in core.sessions.items():
         ports = tuple(Port(number, name, MAC, True) for number, name in session.expected_ports.items())
-        waiting += core.handle(Connected(dpid, ports), 0)
+        settle(core, core.handle(Connected(dpid, ports), 0))
+
+
+def settle(core: Core, commands: list[Command]) -> None:
+    """Carry out what the core wants."""
+    waiting = deque(commands)
     while waiting:
         command = waiting.popleft()
         if isinstance(command, Read):

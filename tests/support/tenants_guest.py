@@ -6,13 +6,10 @@ be, told from the declared resources.
 
 from __future__ import annotations
 
-import json
 import socket
 import tempfile
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from controller.client import wait_ready
+from controller.client import ControllerClient, wait_ready
 from emulator.experiment.dataplane import data_plane
 from emulator.model.profile import profile
 from emulator.network import Network, build
@@ -35,19 +32,18 @@ NODE_PORT, VOLUME_PORT = 7000, 4420
 TIMEOUT_S = 2.0
 
 
+CLIENT = ControllerClient(f"http://{REST}")
+
+
 def put(path: str, body: dict[str, Any]) -> None:
     """Declare a resource."""
-    request = urllib.request.Request(f"http://{REST}/v1/{path}", json.dumps(body).encode(), method="PUT")
-    request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 201
+    assert CLIENT.put(f"/v1/{path}", body).created
 
 
-def get(path: str, **query: object) -> dict[str, Any]:
+def get(path: str, **query: str | int) -> dict[str, Any]:
     """Read a resource."""
-    with urllib.request.urlopen(f"http://{REST}/v1/{path}?{urllib.parse.urlencode(query)}", timeout=90) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+    found: dict[str, Any] = CLIENT.get(f"/v1/{path}", 90, **query)
+    return found
 
 
 def declare() -> None:

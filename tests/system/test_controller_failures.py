@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import struct
@@ -12,13 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.request import Request, urlopen
 
 import pytest
 
 import controller.green  # noqa: F401 - first, it makes Ryu importable
 from controller import ryu_codec as codec
-from controller.client import ControllerClient, wait_ready
+from controller.client import ControllerClient, Unavailable, wait_ready
 from emulator.model.fabric import Fabric
 from tests.support.controller_fabrics import leaf_spine, services_of
 from tests.support.controller_process import RunningController, running_controller
@@ -81,10 +79,7 @@ def events(client: ControllerClient, kind: str, after: int = 0) -> list[dict[str
 
 
 def put(rest: str, path: str, body: dict[str, Any]) -> int:
-    data = json.dumps(body).encode()
-    request = Request(f"http://{rest}{path}", data, {"Content-Type": "application/json"}, method="PUT")
-    with urlopen(request, timeout=20) as answer:
-        return int(answer.status)
+    return ControllerClient(f"http://{rest}").put(path, body).status
 
 
 def mac(text: str | None) -> bytes:
@@ -283,7 +278,7 @@ def test_the_standby_takes_over_without_touching_an_entry(tmp_path: Path, end: s
         for index in range(3):
             assert put(one.rest, f"/v1/vpcs/v/nodes/g{index}", {"ip": f"192.168.0.{index + 1}"}) == 201
         assert first.get("/v1/health", wait_ms=20_000)["ready"] is True
-        with pytest.raises(OSError, match="503"):
+        with pytest.raises(Unavailable, match="this controller stands by"):
             put(two.rest, "/v1/policies/p", {"vpc": "v", "action": "allow"})
         before = entries(first)
         one.end(end)

@@ -93,13 +93,31 @@ class Links(Answer):
     links: tuple[LinkEntry, ...]
 
 
+class Translation(Answer):
+    """What an endpoint stands for."""
+
+    endpoint: str
+    service: str
+    node: Annotated[str, Field(description="The host that offers the service.")]
+    ip: Annotated[str, Field(description="Where the client connects to.")]
+    port: PortNumber
+    node_port: PortNumber
+
+
 class Hop(Answer):
-    """One node on a packet's way; the members after `eth_dst` are there for switches only."""
+    """One node on a packet's way; the members after `dst_port` are there for switches only."""
 
     node: str
     role: str
     what: Literal["sends", "switches", "forwards", "terminates", "receives", "drops"]
-    eth_dst: Annotated[str, Field(description="As the packet leaves the node, or ends there.")]
+    eth_dst: Annotated[str, Field(description="As the packet leaves the node, or ends there, like all members here.")]
+    segment: Annotated[int | None, Field(ge=1, le=4094, description="VLAN id; not there: the packet has no tag.")] = (
+        None
+    )
+    ipv4_src: str
+    ipv4_dst: str
+    src_port: Annotated[PortNumber | None, Field(description="Of TCP or UDP.")] = None
+    dst_port: PortNumber | None = None
     in_port: PortNumber | None = None
     in_interface: str | None = None
     out_port: PortNumber | None = None
@@ -124,21 +142,15 @@ class PathAnswer(Answer):
     port: PortNumber | None = None
     source_port: PortNumber | None = None
     source: Literal["plan", "installed"]
+    vpc: Annotated[str | None, Field(description="The source's VPC; not there: it is in none.")] = None
+    segment: Annotated[int | None, Field(ge=1, le=4094, description="VLAN id of the VPC's packets in the fabric.")] = (
+        None
+    )
+    translation: Annotated[Translation | None, Field(description="If the destination is an endpoint.")] = None
     delivered: bool
     reason: str
     there: tuple[Leg, ...]
     back: tuple[Leg, ...]
-
-
-class Translation(Answer):
-    """What an endpoint stands for."""
-
-    endpoint: str
-    service: str
-    node: Annotated[str, Field(description="The host that offers the service.")]
-    ip: Annotated[str, Field(description="Where the client connects to.")]
-    port: PortNumber
-    node_port: PortNumber
 
 
 class ReachabilityAnswer(Answer):

@@ -15,7 +15,8 @@ GREEN = {
 """Modules that use green threads; those that know Ryu, whose names begin with ``ryu_``, do so too."""
 SHELL = {
     *GREEN,
-    *("__init__.py", "__main__.py", "assembly.py", "cli.py", "client.py", "config.py", "log.py"),
+    *("__init__.py", "__main__.py", "assembly.py", "cli.py", "config.py", "log.py"),
+    *("client/__init__.py", "client/client.py", "client/stream.py", "client/wire.py"),
     *("tenancy/database.py", "tenancy/leases.py", "tenancy/migrations.py", "tenancy/store.py"),
 }
 """Modules that touch the world: files, sockets, clocks. All others decide."""
