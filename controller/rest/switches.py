@@ -28,16 +28,11 @@ from controller.tenancy.violations import Violation, violation_of
 from emulator.model.fabric import Role
 
 COUNTED = (
-    "rx_packets",
-    "tx_packets",
-    "rx_bytes",
-    "tx_bytes",
-    "rx_dropped",
-    "tx_dropped",
-    "rx_errors",
-    "tx_errors",
-    "duration_ns",
+    *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes"),
+    *("rx_dropped", "tx_dropped", "rx_errors", "tx_errors", "duration_ns"),
 )
+_UNKNOWN = (1 << 64) - 1
+"""What OpenFlow says of a counter that a port does not have."""
 DPID = Dpid("dpid", "Only this switch; decimal, or hexadecimal with `0x`.")
 _PROBLEMS = (404, 503, 504)
 
@@ -144,6 +139,7 @@ class SwitchResources:
                     continue  # the switch's own port, or one that is not of the fabric
                 peer, peer_interface = self._peers[session.name, stat.port]
                 role = self._fabric.by_name[peer].role
+                counts: dict[str, Any] = {name: _known(getattr(stat, name)) for name in COUNTED}
                 entries.append(
                     PortCounters(
                         dpid=dpid,
@@ -153,7 +149,7 @@ class SwitchResources:
                         peer=peer,
                         peer_interface=peer_interface,
                         peer_role=role.value,
-                        **{name: getattr(stat, name) for name in COUNTED},
+                        **counts,
                     )
                 )
                 _add(roles.setdefault(role.value, _zero()), stat)
@@ -205,6 +201,11 @@ class SwitchResources:
         if dpid not in self._core.sessions:
             raise Problem(404, f"there is no switch with the datapath id {dpid:#x} in the fabric")
         return [dpid]
+
+
+def _known(count: int) -> int | None:
+    """A counter, or None: the port does not have it."""
+    return None if count == _UNKNOWN else count
 
 
 def _zero() -> dict[str, int]:

@@ -69,6 +69,9 @@ class GroupsAnswer(Answer):
     groups: tuple[GroupEntry, ...]
 
 
+_UNCOUNTED = "null: the port does not count this."
+
+
 class PortCounters(Answer):
     """Counters of one port, received and sent as the switch sees it."""
 
@@ -83,10 +86,10 @@ class PortCounters(Answer):
     tx_packets: Count
     rx_bytes: Count
     tx_bytes: Count
-    rx_dropped: Count
-    tx_dropped: Count
-    rx_errors: Count
-    tx_errors: Count
+    rx_dropped: Annotated[Count | None, Field(description=_UNCOUNTED)]
+    tx_dropped: Annotated[Count | None, Field(description=_UNCOUNTED)]
+    rx_errors: Annotated[Count | None, Field(description=_UNCOUNTED)]
+    tx_errors: Annotated[Count | None, Field(description=_UNCOUNTED)]
     duration_ns: Count
 
 
