@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from emulator.model.fabric import Fabric
 from emulator.model.routing import Routing
+from topologies.cards import antipodes
 from topologies.cascade import cascade, cascade_routing
 from topologies.chain import chain
 from topologies.dragonfly import dragonfly, dragonfly_routing
@@ -53,6 +54,7 @@ def routing_of(fabric: Fabric) -> Routing | None:
 
 __all__ = [
     "FABRICS",
+    "antipodes",
     "cascade",
     "chain",
     "dragonfly",

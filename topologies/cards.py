@@ -110,6 +110,21 @@ class CardBuilder(FabricBuilder):
         self.add_host(name, f"{address}/32", role=Role.FORWARDER, zone=zone, tier=tier)
 
 
+def place_of(name: str) -> tuple[int, ...]:
+    """The coordinates in a card's name."""
+    return tuple(map(int, name[1:].split("_")))
+
+
+def antipodes(fabric: Fabric) -> dict[str, str]:
+    """For every card the one that is half of each dimension away; in a torus no card is farther."""
+    places = {place_of(node.name): node.name for node in fabric.ends}
+    sizes = [max(values) + 1 for values in zip(*places, strict=True)]
+    return {
+        name: places[tuple((value + size // 2) % size for value, size in zip(place, sizes, strict=True))]
+        for place, name in places.items()
+    }
+
+
 def number(fabric: Fabric, key: str) -> int:
     """A whole-number parameter that a fabric was made from, also after a journey through JSON."""
     return int(str(fabric.parameters[key]))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from emulator.errors import EmulatorError, HostError, InternalError, LinkError, NodeError
 from emulator.model.fabric import Fabric, Node
+from emulator.model.routing import Routing
 from emulator.network import capability, interfaces
 from emulator.network.bridge import Bridge
 from emulator.network.host import EmulatedHost, end_programs
@@ -21,7 +22,8 @@ from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch, datapath_interface
 from emulator.network.ports import Port
-from emulator.network.wiring import Address, bring_up, check_ports, create_links, indices, not_running, set_up_ports
+from emulator.network.reach import Neighbours, Prefixes, Reach
+from emulator.network.wiring import bring_up, check_ports, create_links, indices, not_running, set_up_ports
 
 RUNNING_TIMEOUT_S = 10.0
 RUNNING_POLL_S = 0.01
@@ -41,6 +43,7 @@ class Plan:
         fail_mode: What switches do without one.
         sysctls: Set in every host.
         userspace: Open vSwitch forwards in its daemon.
+        routing: Routes of the nodes, where they forward for each other; None: all hosts are neighbours.
     """
 
     fabric: Fabric
@@ -49,6 +52,7 @@ class Plan:
     fail_mode: str
     sysctls: Mapping[str, str]
     userspace: bool
+    routing: Routing | None = None
 
 
 class Construction:
@@ -174,17 +178,13 @@ class Construction:
         return self._here
 
     def _set_up_hosts(self) -> None:
-        tails = {
-            node.name: interfaces.neighbour_tail(node.ip.ip, node.mac)
-            for node in self.plan.fabric.hosts
-            if node.ip and node.mac
-        }
+        routing = self.plan.routing
+        reach: Reach = Neighbours(self.plan.fabric) if routing is None else Prefixes(routing, self.plan.links)
         for node in self.plan.fabric.hosts:
             ports = self.ports[node.name]
-            others = [tail for name, tail in tails.items() if name != node.name]
-            address = Address(node.name, node.ip, others) if node.ip and ports else None
             with self.hosts[node.name].namespace(), NetlinkSocket() as kernel, EthtoolSocket() as features:
-                self.indices.update(set_up_ports(kernel, features, ports, address))
+                self.indices.update(set_up_ports(kernel, features, ports))
+                kernel.execute(reach.requests(node.name, ports, self.indices))
                 check_ports(kernel, features, ports)
 
     def _set_up_switches(self) -> None:

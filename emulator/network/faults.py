@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from emulator.errors import LinkError, NodeError
 from emulator.linux import xdp
@@ -16,7 +16,7 @@ from emulator.model.fabric import Link
 from emulator.model.fault import link_named, short_name, switch_named
 from emulator.network import interfaces
 from emulator.network.construction import Construction
-from emulator.network.host_state import forgotten
+from emulator.network.host_state import Forgotten, forgotten
 from emulator.network.netlink import RTM_SETLINK, NetlinkSocket, Request
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port
@@ -38,7 +38,7 @@ class Faults:
         self._silent: dict[str, Link] = {}
         self._stopped: set[str] = set()
         self._down: set[str] = set()
-        self._remembered: dict[str, list[Request]] = {}
+        self._remembered: dict[str, list[Forgotten]] = {}
 
     def cut(self, name: str) -> None:
         """Pull a link: one end goes down, so the other loses carrier; what is on the line or waits for it is lost.
@@ -146,18 +146,23 @@ class Faults:
     def _tell(self, names: Iterable[str], *, down: bool) -> None:
         for node, ports in self._by_place(names).items():
             with self._made.namespace(node).entered(), NetlinkSocket() as kernel:
-                requests = []
-                for port in ports:
-                    index = self._made.indices[port.interface]
-                    if down:
-                        if port.at_host:
-                            self._remembered[port.interface] = forgotten(kernel, index, port.node)
-                        requests.append(interfaces.set_down(index, port.node))
-                    else:
-                        requests.append(interfaces.set_up(index, port.node))
-                        requests += self._remembered.pop(port.interface, [])
-                kernel.execute(requests)
+                kernel.execute(self._take_down(kernel, ports) if down else self._bring_up(ports))
             self._down ^= {port.interface for port in ports}
+
+    def _take_down(self, kernel: NetlinkSocket, ports: Sequence[Port]) -> list[Request]:
+        for port in ports:
+            if port.at_host:
+                self._remembered[port.interface] = forgotten(kernel, self._made.indices[port.interface], port.node)
+        return [interfaces.set_down(self._made.indices[port.interface], port.node) for port in ports]
+
+    def _bring_up(self, ports: Sequence[Port]) -> list[Request]:
+        """Bring interfaces of one place up, all of them before what a host has forgotten: a route may need several."""
+        requests = [interfaces.set_up(self._made.indices[port.interface], port.node) for port in ports]
+        others = self._down.difference(port.interface for port in ports)
+        down = {self._made.indices[name] for name in others if self._ports[name].node == ports[0].node}
+        for port in ports:
+            requests += [one.again(down) for one in self._remembered.pop(port.interface, [])]
+        return requests
 
     def _by_place(self, names: Iterable[str]) -> dict[str, list[Port]]:
         """Ports by the host whose namespace they are in; those of switches share one, under no name."""

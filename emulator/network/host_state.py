@@ -4,20 +4,65 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
-from emulator.network.netlink import RTM_NEWNEIGH, NetlinkSocket, Request, attribute, attributes
+from emulator.network.netlink import (
+    RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+    NetlinkSocket,
+    Request,
+    attribute,
+    attribute_list,
+    attributes,
+)
 
-_RTM_NEWROUTE, _RTM_GETROUTE, _RTM_GETNEIGH = 24, 26, 30
+_RTM_GETROUTE, _RTM_GETNEIGH = 26, 30
 _ROUTE = struct.Struct("=BBBBBBBBI")
+_NEXT_HOP = struct.Struct("=HBBi")
 _NEIGHBOUR = struct.Struct("=BxxxiHBB")
-_RTA_OIF = 4
+_RTA_OIF, _RTA_MULTIPATH = 4, 9
+_ONLINK = 4
 _BY_KERNEL = 2
 _MAIN_TABLE = 254
 _PERMANENT = 0x80
 _REPLACE = 0x400 | 0x100
 
 
-def forgotten(kernel: NetlinkSocket, index: int, host: str) -> list[Request]:
+@dataclass(frozen=True)
+class NextHop:
+    """One of several next hops of a route: the interface's number, and the message's part about it."""
+
+    index: int
+    part: bytes
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Something that the kernel forgets.
+
+    Attributes:
+        request: Puts it back; of a route with several next hops all but these.
+        hops: The next hops, if there are several.
+    """
+
+    request: Request
+    hops: tuple[NextHop, ...] = ()
+
+    def again(self, down: Container[int]) -> Request:
+        """The request that puts it back while some other interfaces are still down.
+
+        Args:
+            down: Their numbers.
+        """
+        if not self.hops:
+            return self.request
+        parts = b"".join(hop.part for hop in self.hops if hop.index not in down)
+        body = self.request.body + attribute(_RTA_MULTIPATH, parts)
+        return Request(RTM_NEWROUTE, body, self.request.what, self.request.flags)
+
+
+def forgotten(kernel: NetlinkSocket, index: int, host: str) -> list[Forgotten]:
     """Routes and permanent neighbours of an interface; what the kernel makes itself when it is up again is left out.
 
     Args:
@@ -25,18 +70,39 @@ def forgotten(kernel: NetlinkSocket, index: int, host: str) -> list[Request]:
         index: The interface's number.
         host: Name of the host, for messages.
     """
-    requests = []
+    found = []
     for body in kernel.dump(_RTM_GETNEIGH, _NEIGHBOUR.pack(socket.AF_INET, 0, 0, 0, 0), f"{host}: neighbours"):
         _family, at, state, _flags, _kind = _NEIGHBOUR.unpack_from(body)
         if at == index and state & _PERMANENT:
             # Address and Ethernet address; counters and times of its use are the kernel's.
-            found = attributes(body, _NEIGHBOUR.size)
-            tail = b"".join(attribute(one, found[one]) for one in (1, 2))
+            parts = attributes(body, _NEIGHBOUR.size)
+            tail = b"".join(attribute(one, parts[one]) for one in (1, 2))
             header = _NEIGHBOUR.pack(socket.AF_INET, index, _PERMANENT, 0, 0)
-            requests.append(Request(RTM_NEWNEIGH, header + tail, f"host {host}: static ARP entry", _REPLACE))
+            found.append(Forgotten(Request(RTM_NEWNEIGH, header + tail, f"host {host}: static ARP entry", _REPLACE)))
     for body in kernel.dump(_RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *[0] * 8), f"{host}: routes"):
         table, protocol = body[4], body[5]
-        out = attributes(body, _ROUTE.size).get(_RTA_OIF)
-        if table == _MAIN_TABLE and protocol != _BY_KERNEL and out == struct.pack("=I", index):
-            requests.append(Request(_RTM_NEWROUTE, body, f"host {host}: route", _REPLACE))
-    return requests
+        if table != _MAIN_TABLE or protocol == _BY_KERNEL:
+            continue
+        parts = attributes(body, _ROUTE.size)
+        hops = tuple(_next_hops(parts.get(_RTA_MULTIPATH, b"")))
+        what = f"host {host}: route"
+        if parts.get(_RTA_OIF) == struct.pack("=I", index):
+            found.append(Forgotten(Request(RTM_NEWROUTE, body, what, _REPLACE)))
+        elif index in [hop.index for hop in hops]:
+            rest = b"".join(
+                attribute(kind, value) for kind, value in attribute_list(body, _ROUTE.size) if kind != _RTA_MULTIPATH
+            )
+            found.append(Forgotten(Request(RTM_NEWROUTE, body[: _ROUTE.size] + rest, what, _REPLACE), hops))
+    return found
+
+
+def _next_hops(data: bytes) -> Iterator[NextHop]:
+    offset = 0
+    while offset + _NEXT_HOP.size <= len(data):
+        length, flags, weight, index = _NEXT_HOP.unpack_from(data, offset)
+        if length < _NEXT_HOP.size:
+            return
+        # That it was dead or without carrier is the kernel's to say.
+        tail = data[offset + _NEXT_HOP.size : offset + length]
+        yield NextHop(index, _NEXT_HOP.pack(length, flags & _ONLINK, weight, index) + tail)
+        offset += length + (-length % 4)

@@ -144,6 +144,37 @@ class LazyHost(LazyShell, Host):  # type: ignore[misc]
             self.emulated.network_namespace.close()
 
 
+class LazyForwarder(LazyShell, Switch):  # type: ignore[misc]
+    """A switch that routes, with a namespace of its own: shown as a switch, so that ``pingall`` does not ask it.
+
+    Args:
+        name: Of the switch.
+        host: Where it lives in the built network.
+        number: Unique; Mininet wants one for every switch.
+    """
+
+    def __init__(self, name: str, host: EmulatedHost, number: int, **params: Any) -> None:
+        self.emulated = host
+        super().__init__(name, dpid=f"{number:016x}", **{**params, "inNamespace": True})
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Put the calling thread into the switch's namespace."""
+        return self.emulated.namespace()
+
+    def defaultIntf(self) -> None:  # noqa: N802
+        """No interface is special: the address is the node's."""
+
+    def dpctl(self, *_args: str) -> str:
+        """Say that there is nothing to ask; for the command line, which asks all switches."""
+        return f"{self.name} routes by prefixes: it has no flows (see: {self.name} ip route)\n"
+
+    def start(self, controllers: Any) -> None:
+        """Nothing: it runs as long as its network."""
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803
+        """Nothing: it runs as long as its network."""
+
+
 class Power(Protocol):
     """What stops and starts switches: the network that they belong to."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.network.lazy_node import LazyHost, LazySwitch
+from emulator.model.fabric import Role
+from emulator.network.lazy_node import LazyForwarder, LazyHost, LazySwitch
 from emulator.network.mininet_import import CLI, Mininet, error
 from emulator.network.netlink_intf import ShownLink
 
@@ -25,21 +26,26 @@ class FabricMininet(Mininet):  # type: ignore[misc]
         # Mininet would else rewrite sysctls of the whole machine, buffers of TCP among them, and say nothing.
         Mininet.inited = True
         super().__init__(topo=None, build=False, controller=None)
-        for node in network.fabric.hosts:
+        for node in network.fabric.ends:
             host = LazyHost(node.name, network.host(node.name), ip=str(node.ip) if node.ip else None, mac=node.mac)
             self.hosts.append(host)
             self.nameToNode[node.name] = host
+        for number, node in enumerate(network.fabric.with_role(Role.FORWARDER), start=1):
+            self._show_switch(LazyForwarder(node.name, network.host(node.name), number))
         for node in network.fabric.switches:
             switch = LazySwitch(node.name, node.dpid or 0, network.switches.environment, power=network)
-            self.switches.append(switch)
-            self.nameToNode[node.name] = switch
+            self._show_switch(switch)
         for link, ports in zip(network.fabric.links, network.links, strict=True):
             self.links.append(ShownLink(self.nameToNode[link.a], self.nameToNode[link.b], ports))
-        for node in network.fabric.hosts:
+        for node in network.fabric.ends:
             first = self.nameToNode[node.name].defaultIntf() if node.ip else None
             if first is not None and node.ip is not None:
                 first.ip, first.prefixLen = str(node.ip.ip), str(node.ip.network.prefixlen)
         self.built = True
+
+    def _show_switch(self, switch: LazySwitch | LazyForwarder) -> None:
+        self.switches.append(switch)
+        self.nameToNode[switch.name] = switch
 
     def start(self) -> None:
         """Nothing: it is running."""

@@ -14,7 +14,7 @@ from emulator.errors import LinkError
 from emulator.model.fabric import LinkSpec
 from emulator.network import interfaces
 from emulator.network.interfaces import Interface
-from emulator.network.lazy_node import LazyHost
+from emulator.network.lazy_node import LazyForwarder, LazyHost
 from emulator.network.mininet_import import Intf, Link
 from emulator.network.namespace import Namespace
 from emulator.network.netlink import NetlinkSocket
@@ -31,7 +31,7 @@ def namespace_of(node: Any) -> Iterator[Namespace]:
     Raises:
         NodeError: The node's shell has ended.
     """
-    if isinstance(node, LazyHost):
+    if isinstance(node, (LazyHost, LazyForwarder)):
         yield node.emulated.network_namespace
         return
     opened = Namespace.of_process(node.name, node.pid) if node.inNamespace else Namespace.current(node.name)

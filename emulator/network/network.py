@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import NodeError, TopologyError
 from emulator.model.fabric import Fabric
+from emulator.model.routing import SYSCTLS, Routing
 from emulator.network.capability import require_queues
 from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
@@ -20,8 +21,8 @@ from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port, link_ports
-from emulator.network.probe import unreachable
 from emulator.network.shaping import class_queues
+from emulator.network.verification import sample, star, verify
 from emulator.network.wiring import check_ports
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Network:
     Attributes:
         fabric: What is built.
         links: Both ends of every link.
+        routing: Routes of hosts that forward for each other; None: all are neighbours.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.fabric = plan.fabric
         self.links = plan.links
+        self.routing = plan.routing
         self._made = Construction(plan)
         self._faults = Faults(self._made)
 
@@ -144,21 +147,18 @@ class Network:
         with namespace.entered(), NetlinkSocket() as kernel, EthtoolSocket() as features:
             check_ports(kernel, features, ports)
 
-    def verify(self, timeout_s: float = REACH_TIMEOUT_S) -> None:
-        """Make sure that every host and the first one reach each other.
+    def verify(self, timeout_s: float = REACH_TIMEOUT_S, far: Mapping[str, str] | None = None) -> None:
+        """Make sure that hosts reach each other: every one and the first one; or where they forward, a sample.
 
         Args:
             timeout_s: How long at most, by this kernel's clock.
+            far: For every end of a routed fabric one that it is to reach, besides eight at random; None: only those.
 
         Raises:
             NodeError: Two hosts do not; names them.
         """
-        first, *others = self.hosts
-        lost = unreachable([(other, first) for other in others], timeout_s)
-        if lost:
-            source, target = lost[0]
-            more = f" (and {len(lost) - 1} more do not)" if len(lost) > 1 else ""
-            raise NodeError(f"{source.name} does not reach {target.name} within {timeout_s:g} s{more}")
+        hosts = self._made.hosts
+        verify(hosts, star(list(hosts)) if self.routing is None else sample(self.fabric, far or {}), timeout_s)
 
     def cut(self, link: str) -> None:
         """Pull a link: both ends lose carrier, and what is on the line or waits for it is lost.
@@ -243,6 +243,7 @@ def build(
     userspace: bool = False,
     sysctls: Mapping[str, str] | None = None,
     seed: int = 1,
+    routing: Routing | None = None,
 ) -> Network:
     """Plan a network; `Network.start`, or entering it as a context, builds it.
 
@@ -257,6 +258,7 @@ def build(
         userspace: Open vSwitch forwards in its daemon, not in the kernel.
         sysctls: To set in every host, such as ``{"net.ipv4.tcp_ecn": "1"}``.
         seed: Of random losses.
+        routing: Routes of hosts that forward for each other, as in supernodes; None: all hosts are neighbours.
 
     Raises:
         LinkError: A link's properties are beyond what the kernel or the userspace datapath can do.
@@ -271,7 +273,8 @@ def build(
             require_queues(link.name, link.spec, userspace=userspace)
     checksums = checksum_offload and not userspace
     links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
-    return Network(Plan(fabric, links, controllers, mode, {**quiet_sysctls(), **(sysctls or {})}, userspace))
+    settings = {**quiet_sysctls(), **(SYSCTLS if routing is not None else {}), **(sysctls or {})}
+    return Network(Plan(fabric, links, controllers, mode, settings, userspace, routing))
 
 
 def _has_loop(fabric: Fabric) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.errors import LinkError
-from emulator.model.fabric import Fabric, Link, LinkSpec
+from emulator.model.fabric import Fabric, Link, LinkSpec, Role
 from emulator.network.offloads import Offloads
 from emulator.network.qdisc_tree import Placed
 from emulator.network.shaping import plan
@@ -23,7 +23,7 @@ class Port:
         mac: Ethernet address.
         link: Name of the link.
         spec: The link's properties.
-        at_host: Whether the node is a host.
+        at_host: Whether the node is a host, or a switch that routes: it has a namespace of its own.
         offloads: Features of the interface.
         qdiscs: What shapes the outgoing direction, parents first; empty if the links are not shaped.
     """
@@ -75,7 +75,9 @@ def _port(
     node = fabric.by_name[name]
     at_host = not node.is_switch
     mac = node.mac if at_host and node.mac and number == 0 else port_mac(2 * link_number + end)
-    qdiscs = plan(link.spec, at_host=at_host, seed=derive(seed, "loss", interface)) if shaped else ()
+    # A switch that routes is a host by its namespace, and a switch by what it does.
+    sends = at_host and node.role is not Role.FORWARDER
+    qdiscs = plan(link.spec, at_host=sends, seed=derive(seed, "loss", interface)) if shaped else ()
     offloads = Offloads(segmentation=not link.spec.true_packets, checksums=checksum_offload)
     return Port(name, interface, number, mac, link.name, link.spec, at_host, offloads, qdiscs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -9,12 +10,16 @@ import struct
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from emulator.network.host import EmulatedHost
 
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
 _ICMP = struct.Struct("!BBHHH")
 _IPV4_HEADER_BYTES = 20
+_SOL_RAW, _ICMP_FILTER = 255, 1
+_FULL = (errno.ENOBUFS, errno.EAGAIN)
+_AGAIN_S = 1.0
 
 
 def checksum(data: bytes) -> int:
@@ -31,12 +36,12 @@ def echo_request(identifier: int, sequence: int) -> bytes:
     return _ICMP.pack(_ECHO_REQUEST, 0, checksum(blank), identifier, sequence)
 
 
-def is_reply(packet: bytes, identifier: int, sequence: int) -> bool:
-    """Whether a packet that a raw socket received answers an echo request."""
+def reply_sequence(packet: bytes, identifier: int) -> int | None:
+    """The number of the echo request that a packet from a raw socket answers; None: it answers none of ours."""
     if len(packet) < _IPV4_HEADER_BYTES + _ICMP.size:
-        return False
-    kind, _code, _sum, got_identifier, got_sequence = _ICMP.unpack_from(packet, (packet[0] & 0xF) * 4)
-    return (kind, got_identifier, got_sequence) == (_ECHO_REPLY, identifier, sequence)
+        return None
+    kind, _code, _sum, got_identifier, sequence = _ICMP.unpack_from(packet, (packet[0] & 0xF) * 4)
+    return sequence if (kind, got_identifier) == (_ECHO_REPLY, identifier) else None
 
 
 def unreachable(
@@ -44,32 +49,78 @@ def unreachable(
 ) -> list[tuple[EmulatedHost, EmulatedHost]]:
     """Send one echo for each pair, all at once, and return the pairs that got no answer.
 
+    One socket for each host that asks, all of them watched by this process. What is not answered is asked again every
+    second: a full queue or a line with losses is no fault.
+
     Args:
         pairs: Who asks whom.
         timeout_s: How long to wait for answers, by the clock of the kernel that this runs in.
     """
     identifier = os.getpid() & 0xFFFF
     with ExitStack() as stack:
-        poller = select.poll()
-        waiting: dict[int, tuple[socket.socket, int]] = {}
+        epoll = stack.enter_context(select.epoll())
+        asking: dict[str, _Asking] = {}
+        for number, (source, target) in enumerate(pairs):
+            if source.name not in asking:
+                one = asking[source.name] = _Asking(stack.enter_context(_echo_socket(source)))
+                epoll.register(one.socket, select.EPOLLIN)
+            asking[source.name].targets[len(asking[source.name].targets)] = (number, target.ip)
+        by_descriptor = {one.socket.fileno(): one for one in asking.values()}
         lost: list[int] = []
-        for sequence, (source, target) in enumerate(pairs):
-            with source.namespace():
-                one = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
-            one.setblocking(False)
-            try:
-                one.sendto(echo_request(identifier, sequence & 0xFFFF), (target.ip, 0))
-            except OSError:  # its own kernel says so already: no route, no such device
-                lost.append(sequence)
-                continue
-            poller.register(one, select.POLLIN)
-            waiting[one.fileno()] = (one, sequence)
         deadline = time.monotonic() + timeout_s
-        while waiting and (left := deadline - time.monotonic()) > 0:
-            for descriptor, _event in poller.poll(left * 1000):
-                one, sequence = waiting[descriptor]
-                if is_reply(one.recv(2048), identifier, sequence & 0xFFFF):
-                    poller.unregister(descriptor)
-                    del waiting[descriptor]
-        lost += (sequence for _one, sequence in waiting.values())
-        return [pairs[sequence] for sequence in sorted(lost)]
+        while any(one.targets for one in asking.values()) and time.monotonic() < deadline:
+            for one in asking.values():
+                lost += one.ask(identifier)
+            again = min(deadline, time.monotonic() + _AGAIN_S)
+            waiting = sum(len(one.targets) for one in asking.values())
+            while waiting and (left := again - time.monotonic()) > 0:
+                for descriptor, _event in epoll.poll(left):
+                    waiting -= by_descriptor[descriptor].answered(identifier)
+        lost += (number for one in asking.values() for number, _ip in one.targets.values())
+        return [pairs[number] for number in sorted(lost)]
+
+
+def _echo_socket(host: EmulatedHost) -> socket.socket:
+    with host.namespace():
+        made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    made.setblocking(False)
+    # Nothing but answers: others' questions come here too.
+    made.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~(1 << _ECHO_REPLY) & 0xFFFFFFFF))
+    return made
+
+
+@dataclass
+class _Asking:
+    """A host that asks others, until they have answered.
+
+    Attributes:
+        socket: In its namespace.
+        targets: By the number of the echo: the pair's number, and who is asked.
+    """
+
+    socket: socket.socket
+    targets: dict[int, tuple[int, str]] = field(default_factory=dict)
+
+    def ask(self, identifier: int) -> list[int]:
+        """Ask all that have not answered; return the pairs for which the host's own kernel knows no way."""
+        refused = []
+        for sequence, (number, ip) in list(self.targets.items()):
+            try:
+                self.socket.sendto(echo_request(identifier, sequence), (ip, 0))
+            except OSError as error:
+                if error.errno not in _FULL:
+                    del self.targets[sequence]
+                    refused.append(number)
+        return refused
+
+    def answered(self, identifier: int) -> int:
+        """Read what has arrived; return how many more have answered."""
+        before = len(self.targets)
+        while True:
+            try:
+                packet = self.socket.recv(2048)
+            except BlockingIOError:
+                return before - len(self.targets)
+            sequence = reply_sequence(packet, identifier)
+            if sequence is not None:
+                self.targets.pop(sequence, None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Interface
 from typing import Protocol
 
 from emulator.errors import LinkError
@@ -33,21 +31,6 @@ class Features(Protocol):
 
     def read(self, interface: str) -> dict[str, bool]:
         """Read features."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """A host's place in the network.
-
-    Attributes:
-        host: Its name.
-        address: Its address with prefix length.
-        neighbour_tails: Encoded permanent ARP entries of all other hosts.
-    """
-
-    host: str
-    address: IPv4Interface
-    neighbour_tails: Sequence[bytes]
 
 
 def create_links(links: Sequence[tuple[Port, Port]], namespace_fd: Callable[[str], int]) -> None:
@@ -95,16 +78,13 @@ def not_running(kernel: Kernel, ports: Sequence[Port]) -> list[str]:
     return [port.interface for port in ports if not there[port.interface].running]
 
 
-def set_up_ports(
-    kernel: Kernel, features: EthtoolSocket, ports: Sequence[Port], address: Address | None = None
-) -> dict[str, int]:
-    """Set up the ends that are in one namespace: offloads, qdiscs, and a host's address and neighbours.
+def set_up_ports(kernel: Kernel, features: EthtoolSocket, ports: Sequence[Port]) -> dict[str, int]:
+    """Set up the ends that are in one namespace: offloads and qdiscs.
 
     Args:
         kernel: A socket in that namespace.
         features: Another.
         ports: The ends there.
-        address: For a host; goes to its first port.
 
     Returns:
         Interface number by interface name.
@@ -118,11 +98,6 @@ def set_up_ports(
         features.apply(port.interface, port.offloads)
         requests.append(interfaces.set_up(found[port.interface], port.node))
         requests += shaping_requests(port, found[port.interface])
-    if address is not None:
-        first = found[ports[0].interface]
-        requests.append(interfaces.set_up(LOOPBACK_INDEX, address.host))
-        requests.append(interfaces.add_address(first, address.address, address.host))
-        requests += interfaces.add_neighbours(first, address.neighbour_tails, address.host)
     kernel.execute(requests)
     return found
 

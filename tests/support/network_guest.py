@@ -31,7 +31,7 @@ from emulator.network import EmulatedHost, Network, build
 from emulator.network.host import end_programs
 from emulator.network.namespace import Namespace, processes_in, read_sysctl, write_sysctl
 from emulator.network.openvswitch import OpenVSwitch
-from emulator.network.probe import echo_request, is_reply
+from emulator.network.probe import echo_request, reply_sequence
 from emulator.network.qdisc import Netem
 from topologies import chain, dumbbell, icgw, single
 
@@ -63,7 +63,7 @@ def round_trips(network: Network, count: int) -> list[int]:
             sent = time.clock_gettime_ns(time.CLOCK_REALTIME)
             echo.sendto(echo_request(7, number), (target.ip, 0))
             answer, [(_, _, stamp)], _, _ = echo.recvmsg(2048, 256)
-            assert is_reply(answer, 7, number)
+            assert reply_sequence(answer, 7) == number
             seconds, nanoseconds = struct.unpack("=qq", stamp)
             found.append(seconds * 10**9 + nanoseconds - sent)
         return found

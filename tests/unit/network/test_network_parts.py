@@ -11,7 +11,7 @@ from emulator.errors import LinkError, MissingCapability, NodeError, TopologyErr
 from emulator.network import build, capability
 from emulator.network.bridge_switch import bridge_flows, outside_tree
 from emulator.network.openvswitch import OpenVSwitch
-from emulator.network.probe import checksum, echo_request, is_reply
+from emulator.network.probe import checksum, echo_request, reply_sequence
 from topologies import FABRICS, chain, dumbbell, icgw
 
 
@@ -82,12 +82,12 @@ def test_echo_checksum() -> None:
     assert checksum(b"\x00\x01\xf2\x03\xf4\xf5\xf6\xf7") == 0x220D, "the example of RFC 1071"
     ip = bytes([0x45]) + bytes(19)
     reply = ip + bytes([0]) + request[1:]
-    assert is_reply(reply, 77, 5)
-    assert not is_reply(reply, 77, 6)
-    assert not is_reply(ip + request, 77, 5), "a request is not a reply"
-    assert not is_reply(reply[:21], 77, 5)
+    assert reply_sequence(reply, 77) == 5
+    assert reply_sequence(reply, 78) is None
+    assert reply_sequence(ip + request, 77) is None, "a request is not a reply"
+    assert reply_sequence(reply[:21], 77) is None
     with_options = bytes([0x46]) + bytes(23) + bytes([0]) + request[1:]
-    assert is_reply(with_options, 77, 5)
+    assert reply_sequence(with_options, 77) == 5
 
 
 def test_missing_capabilities_name_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

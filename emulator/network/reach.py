@@ -1,0 +1,123 @@
+"""What makes nodes reach each other, as netlink requests: addresses, neighbours and routes. Pure."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import Protocol
+
+from emulator.model.fabric import Fabric
+from emulator.model.routing import ALL_BITS, FarEnd, Routing
+from emulator.network import interfaces
+from emulator.network.netlink import CREATE, RTM_NEWROUTE, Request, attribute, u32
+from emulator.network.ports import Port
+from emulator.network.wiring import LOOPBACK_INDEX
+
+_ROUTE = struct.Struct("=BBBBBBBBI")
+_NEXT_HOP = struct.Struct("=HBBi")
+_MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST = 254, 4, 0, 1
+_ONLINK = 4
+_DESTINATION, _OUT, _GATEWAY, _SOURCE, _MULTIPATH = 1, 4, 5, 7, 9
+
+
+class Reach(Protocol):
+    """A way for the nodes of a network to reach each other."""
+
+    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:
+        """All that one node needs besides its interfaces, which are up.
+
+        Args:
+            node: Its name.
+            ports: Its ends of links.
+            indices: Their interface numbers by name.
+        """
+
+
+class Neighbours:
+    """All hosts are in one subnet, joined by switches, and have permanent ARP entries of all others.
+
+    Args:
+        fabric: Has the hosts.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._tails = {
+            node.name: interfaces.neighbour_tail(node.ip.ip, node.mac) for node in fabric.hosts if node.ip and node.mac
+        }
+
+    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:
+        """The loopback, the address on the first port, and the other hosts; see `Reach`."""
+        address = self._fabric.by_name[node].ip
+        if address is None or not ports:
+            return []
+        first = indices[ports[0].interface]
+        others = [tail for name, tail in self._tails.items() if name != node]
+        return [
+            interfaces.set_up(LOOPBACK_INDEX, node),
+            interfaces.add_address(first, address, node),
+            *interfaces.add_neighbours(first, others, node),
+        ]
+
+
+class Prefixes:
+    """Nodes forward for each other by prefixes; see `emulator.model.routing`.
+
+    Args:
+        routing: Of the fabric.
+        links: Both ends of every link, in the fabric's order.
+    """
+
+    def __init__(self, routing: Routing, links: Sequence[tuple[Port, Port]]) -> None:
+        self._routing = routing
+        self._links = links
+
+    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:  # noqa: ARG002
+        """The loopback with all addresses, so that they stay when a link does not, and the routes; see `Reach`."""
+        addresses = self._routing.addresses(node)
+        requests = [interfaces.set_up(LOOPBACK_INDEX, node)]
+        requests += [interfaces.add_address(LOOPBACK_INDEX, IPv4Interface((one, ALL_BITS)), node) for one in addresses]
+        hops: dict[int, tuple[int, bytes]] = {}
+        for number, far in self._routing.far_ends(node).items():
+            near, there = self._ends(far)
+            index, address = indices[near.interface], self._address(far.node)
+            hops[number] = (index, address.packed)
+            requests += interfaces.add_neighbours(index, [interfaces.neighbour_tail(address, there.mac)], node)
+        source = addresses[0].packed if addresses else b""
+        requests += [
+            add_route(route.prefix, [hops[port] for port in route.ports], source, f"{node}: route to {route.prefix}")
+            for route in self._routing.routes(node)
+        ]
+        return requests
+
+    def _ends(self, far: FarEnd) -> tuple[Port, Port]:
+        a, b = self._links[far.passage.link]
+        return (a, b) if far.passage.forward else (b, a)
+
+    def _address(self, node: str) -> IPv4Address:
+        return self._routing.addresses(node)[0]
+
+
+def add_route(prefix: IPv4Network, hops: Sequence[tuple[int, bytes]], source: bytes, what: str) -> Request:
+    """Enter a route whose next hops are neighbours, whatever their addresses.
+
+    Args:
+        prefix: Destinations.
+        hops: Interface number and address of each next hop; flows are spread evenly over several.
+        source: Address of what this node itself sends there.
+        what: For the error line.
+    """
+    several = len(hops) > 1
+    flags = 0 if several else _ONLINK
+    body = _ROUTE.pack(
+        socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, flags
+    )  # fmt: skip
+    body += attribute(_DESTINATION, prefix.network_address.packed) + attribute(_SOURCE, source)
+    if several:
+        tails = [(index, attribute(_GATEWAY, gateway)) for index, gateway in hops]
+        nested = b"".join(_NEXT_HOP.pack(_NEXT_HOP.size + len(tail), _ONLINK, 0, index) + tail for index, tail in tails)
+        return Request(RTM_NEWROUTE, body + attribute(_MULTIPATH, nested), what, CREATE)
+    [(index, gateway)] = hops
+    return Request(RTM_NEWROUTE, body + attribute(_GATEWAY, gateway) + u32(_OUT, index), what, CREATE)
