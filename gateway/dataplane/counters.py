@@ -1,0 +1,79 @@
+"""What became of all frames so far: by reason, and by tenant and service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gateway.dataplane.classify import Service
+from gateway.dataplane.memory import Bytes, Flags, Ints
+from gateway.dataplane.reasons import LEFT_TO_KERNEL, REASONS, Reason
+
+_SERVICES = len(Service)
+
+
+class Counters:
+    """Frames and bytes by `Reason`; each frame is counted once, so their sum is what came in."""
+
+    def __init__(self) -> None:
+        self._frames = np.zeros(REASONS, np.int64)
+        self._bytes = np.zeros(REASONS, np.int64)
+        self._classes: dict[tuple[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+
+    def count(self, reason: Bytes, lengths: Ints) -> None:
+        """Count a batch; *lengths* are those with which the frames came in."""
+        self._frames += np.bincount(reason, minlength=REASONS)
+        # Sums of less than 2^53 bytes are exact in floating point.
+        self._bytes += np.bincount(reason, lengths, REASONS).astype(np.int64)
+
+    def move(self, reason: Reason, lengths: Ints) -> None:
+        """Count forwarded frames as lost after all: the way out had no room for them."""
+        total = int(lengths.sum())
+        for column, value in ((self._frames, lengths.size), (self._bytes, total)):
+            column[Reason.FORWARDED] -= value
+            column[reason] += value
+
+    def count_class(self, tenant: int, service: int, frames: int, size_bytes: int) -> None:
+        """Count frames of a tenant's service."""
+        entry = self._classes.get((tenant, service))
+        if entry is None:
+            entry = self._classes[tenant, service] = np.zeros(2, np.int64)
+        entry[0] += frames
+        entry[1] += size_bytes
+
+    def frames(self, reason: Reason) -> int:
+        """Frames that met this reason."""
+        return int(self._frames[reason])
+
+    @property
+    def frames_in(self) -> int:
+        """Frames that came in."""
+        return int(self._frames.sum())
+
+    @property
+    def lost_frames(self) -> int:
+        """Frames that were lost here, for whatever reason."""
+        return sum(self.frames(reason) for reason in Reason if reason and reason not in LEFT_TO_KERNEL)
+
+    def as_json(self) -> dict[str, Any]:
+        """All counters as plain data."""
+        return {
+            "frames_in": self.frames_in,
+            "bytes_in": int(self._bytes.sum()),
+            "lost_frames": self.lost_frames,
+            "reasons": {
+                reason.label: {"frames": int(self._frames[reason]), "bytes": int(self._bytes[reason])}
+                for reason in Reason
+            },
+            "classes": [
+                {"tenant": tenant, "service": Service(service).name.lower(), "frames": int(f), "bytes": int(b)}
+                for (tenant, service), (f, b) in sorted(self._classes.items())
+            ],
+        }
+
+
+def forwarded(reason: Bytes) -> Flags:
+    """Which frames of a batch are forwarded."""
+    flags: Flags = reason == Reason.FORWARDED
+    return flags

@@ -1,0 +1,156 @@
+"""From bytes to `Headers`: the common shape of frames by fixed offsets, all others by `walk`.
+
+Most frames are untagged or have one tag, and carry whole IPv4 packets without options of TCP or UDP. All their fields
+lie at fixed places, so 64 bytes of each frame, gathered at once and taken as eight numbers of 64 bits, hold everything;
+a dozen comparisons tell whether a frame has this shape. Frames that have not are looked at field by field.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gateway.dataplane.headers import (
+    ETHERNET_BYTES,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_VLAN,
+    IPV4_BYTES,
+    TAG_BYTES,
+    TCP,
+    UDP,
+    UDP_BYTES,
+    W_IP,
+    W_LAYER4,
+    W_SOURCE_TYPE,
+    W_TARGET,
+    W_TARGET_PORTS,
+    W_TCP,
+    W_TTL_SOURCE,
+    Headers,
+)
+from gateway.dataplane.memory import Bytes, Ints, Words, check_batch, constant, integer, windows, word
+from gateway.dataplane.payloads import read_payloads
+from gateway.dataplane.walk import walk
+
+MAX_BYTES = 65_535 + ETHERNET_BYTES + 8
+"""The longest frame that a header's length can describe, with two tags."""
+
+MAX_BATCH = 1 << 16
+"""Frames that are parsed at a time, at most."""
+
+_ZEROS, _FOURS = constant(0, size=MAX_BATCH), constant(4, size=MAX_BATCH)
+_NO_VNI = constant(-1, size=MAX_BATCH)
+_ZERO_WORDS = _ZEROS.view(np.uint64)
+
+_LOW16, _LOW32, _MAC, _BYTE = (word((1 << bits) - 1) for bits in (16, 32, 48, 8))
+_TYPE_CLEARED = word((1 << 64) - 1 - 0xFFFF)
+_2, _16, _32, _48, _56, _60 = (word(bits) for bits in (2, 16, 32, 48, 56, 60))
+_VLAN, _IPV4, _VLAN_ID, _NOTHING = word(ETHERTYPE_VLAN), word(ETHERTYPE_IPV4), word(0x0FFF), word(0)
+_IP_SHAPE = word(0x45 << 56)
+_IP_SHAPE_BITS = word(0xFF << 56 | 0x3FFF)
+"""Version and header length; more-fragments and the fragment's offset, which must be zero."""
+_LEAST_DATA_OFFSET = word(5 << 60)
+_TCP, _UDP, _UDP_HEADER = integer(TCP), integer(UDP), integer(UDP_BYTES)
+_ETHERNET, _TAG, _IP_HEADER = integer(ETHERNET_BYTES), integer(TAG_BYTES), integer(IPV4_BYTES)
+
+
+def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTES) -> Headers:
+    """Parse the headers of a batch.
+
+    Args:
+        memory: Where the frames lie.
+        offsets: Position of each frame.
+        lengths: Length of each frame in bytes, with Ethernet header and padding, without check sequence.
+        max_bytes: Longer frames are `Reason.JUMBO`.
+
+    Returns:
+        The headers; `Headers.reason` is what is wrong with each frame.
+
+    Raises:
+        ValueError: A frame lies outside of the memory, or the batch is longer than `MAX_BATCH`.
+    """
+    size = offsets.size
+    if size > MAX_BATCH:
+        raise ValueError(f"a batch of {size} frames: at most {MAX_BATCH}")
+    check_batch(memory, offsets, lengths)
+    headers = read_plain(memory, offsets, lengths, max_bytes)
+    plain = headers.plain
+    if np.count_nonzero(plain) != size:
+        _make_writable(headers)
+        walk(memory, headers, np.flatnonzero(~plain), max_bytes)
+    read_payloads(memory, headers, parse)
+    return headers
+
+
+def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int) -> Headers:
+    """The fields of frames of the common shape; those of all others, for which ``plain`` is False, mean nothing."""
+    size = offsets.size
+    words = windows(memory, offsets)
+    target_mac = words[W_TARGET] & _MAC
+    tagged = (words[W_SOURCE_TYPE] & _LOW16) == _VLAN
+    network = offsets + _ETHERNET
+    tags = vlan = _ZEROS[:size]
+    if np.count_nonzero(tagged):
+        tags = tagged.astype(np.int64)
+        shift = tags * _TAG
+        words, vlan = _behind_tag(words, windows(memory, offsets + shift), tags)
+        network += shift
+    ip, ttl_source, target_ports, layer4 = words[W_IP], words[W_TTL_SOURCE], words[W_TARGET_PORTS], words[W_LAYER4]
+    total = ((ip >> _32) & _LOW16).view(np.int64)
+    protocol = ((ttl_source >> _48) & _BYTE).view(np.int64)
+    tcp, udp = protocol == _TCP, protocol == _UDP
+    room = total - _IP_HEADER
+    transport_header = ((words[W_TCP] >> _60) << _2).view(np.int64)
+    np.copyto(transport_header, _UDP_HEADER, where=udp)
+    transport_length = (layer4 >> _48).view(np.int64)
+    np.copyto(transport_length, room, where=tcp)
+    ends = network + total
+    plain = ((words[W_SOURCE_TYPE] ^ _IPV4) & _LOW16) == _NOTHING
+    plain &= ((ip ^ _IP_SHAPE) & _IP_SHAPE_BITS) == _NOTHING
+    # 2^16 is 1 modulo 65535: the remainder of the header as a number is that of the sum of its 16-bit words.
+    plain &= (ip % _LOW16 + ttl_source % _LOW16 + (target_ports >> _32)) % _LOW16 == _NOTHING
+    plain &= ends <= offsets + lengths
+    plain &= transport_header <= transport_length
+    plain &= transport_length <= room
+    plain &= (tcp & (words[W_TCP] >= _LEAST_DATA_OFFSET)) | udp
+    plain &= lengths <= integer(max_bytes)
+    transport = network + _IP_HEADER
+    return Headers(
+        offsets=offsets,
+        lengths=lengths,
+        reason=np.zeros(size, np.uint8),
+        words=words,
+        plain=plain,
+        target_mac=target_mac,
+        tags=tags,
+        vlan=vlan,
+        inner_vlan=_ZEROS[:size],
+        family=_FOURS[:size],
+        network=network,
+        transport=transport,
+        payload=transport + transport_header,
+        ends=ends,
+        protocol=protocol,
+        ttl=(ttl_source >> _56).view(np.int64),
+        source=ttl_source & _LOW32,
+        target=target_ports >> _32,
+        source_high=_ZERO_WORDS[:size],
+        target_high=_ZERO_WORDS[:size],
+        source_port=((target_ports >> _16) & _LOW16).view(np.int64),
+        target_port=(target_ports & _LOW16).view(np.int64),
+        vni=_NO_VNI[:size],
+    )
+
+
+def _behind_tag(words: Words, behind: Words, tags: Ints) -> tuple[Words, Ints]:
+    """Windows as if there were no tag, and the VLAN identifiers; *behind* are the windows 4 bytes on where one is."""
+    vlan = ((behind[W_SOURCE_TYPE] >> _16) & _VLAN_ID).view(np.int64) * tags
+    behind[W_SOURCE_TYPE] = (words[W_SOURCE_TYPE] & _TYPE_CLEARED) | (behind[W_SOURCE_TYPE] & _LOW16)
+    behind[W_TARGET] = words[W_TARGET]
+    return behind, vlan
+
+
+def _make_writable(headers: Headers) -> None:
+    for name in ("tags", "vlan", "inner_vlan", "family", "source_high", "target_high"):
+        column = getattr(headers, name)
+        if not column.flags.writeable:
+            setattr(headers, name, column.copy())

@@ -1,0 +1,239 @@
+"""The whole way of a batch: from bytes to rewritten frames, their egress ports, and a reason for each that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+import numpy as np
+
+from gateway.dataplane.classify import SERVICE_PORTS, Classes, Classifier, Service, Tenants, classify
+from gateway.dataplane.counters import Counters
+from gateway.dataplane.edits import Edits, deltas_of
+from gateway.dataplane.encapsulate import WRAP_BYTES, Wraps, retag, unwrap, wrap
+from gateway.dataplane.flows import Flows, enter
+from gateway.dataplane.headers import TAG_BYTES, W_TARGET_PORTS, Headers
+from gateway.dataplane.lookup import MISSING
+from gateway.dataplane.memory import Bytes, Flags, Ints, Words, constant, integer, word
+from gateway.dataplane.parse import MAX_BATCH, MAX_BYTES, parse
+from gateway.dataplane.policy import Policy, Rule, judge
+from gateway.dataplane.reasons import Reason
+from gateway.dataplane.rewrite import write_macs, write_other, write_plain
+from gateway.dataplane.route import NextHop, Route, Routes, expire, route
+from gateway.dataplane.translate import Endpoint, Translations, translate
+
+_GROUP_BIT = word(1 << 40)
+_ZERO = integer(0)
+_NO_PORT = constant(MISSING, size=MAX_BATCH)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that a gateway is told.
+
+    Attributes:
+        macs: Ethernet addresses (6 bytes) of its ports by their numbers.
+        tenants: Who is who.
+        rules: What may pass; what no rule matches is denied.
+        routes: Where things are.
+        next_hops: What routes lead to; number 1 is the first.
+        endpoints: What is translated.
+        tunnel_ends: Addresses at which VXLAN ends here.
+        services: Services by protocol and port.
+        max_bytes: Longest frame that is taken.
+        flow_capacity: Flows that are remembered.
+    """
+
+    macs: Mapping[int, bytes]
+    tenants: Tenants = field(default_factory=Tenants)
+    rules: Sequence[Rule] = ()
+    routes: Sequence[Route] = ()
+    next_hops: Sequence[NextHop] = ()
+    endpoints: Sequence[Endpoint] = ()
+    tunnel_ends: Sequence[IPv4Address] = ()
+    services: Mapping[tuple[int, int], Service] = field(default_factory=lambda: SERVICE_PORTS)
+    max_bytes: int = MAX_BYTES
+    flow_capacity: int = 1 << 16
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What became of a batch.
+
+    Attributes:
+        reason: `Reason` of each frame; only those that are `FORWARDED` were changed in memory.
+        port: Egress port of each forwarded frame, else -1.
+        offsets, lengths: Where the frames lie now, and their lengths.
+    """
+
+    reason: Bytes
+    port: Ints
+    offsets: Ints
+    lengths: Ints
+
+
+class Pipeline:
+    """A gateway's data plane: its tables, flows and counters.
+
+    Attributes:
+        configuration: What it was told last.
+        counters: What became of all frames.
+        flows: What was decided about flows.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.counters = Counters()
+        self.flows = Flows(configuration.flow_capacity, self.counters)
+        self.configure(configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over a new configuration, all of it or (on errors) nothing, and forget what was decided by the old one.
+
+        Raises:
+            ValueError: Something in it cannot be.
+        """
+        classifier = Classifier(configuration.tenants, configuration.services)
+        policy = Policy(configuration.rules)
+        translations = Translations(configuration.endpoints)
+        routes = Routes(configuration.routes, configuration.next_hops)
+        wraps = Wraps([None, *(hop.tunnel for hop in configuration.next_hops)])
+        macs = {number: _mac(number, mac) for number, mac in configuration.macs.items()}
+        self._classifier, self._policy, self._translations = classifier, policy, translations
+        self._routes, self._wraps, self._macs = routes, wraps, macs
+        self._tunnels = np.array([False, *(hop.tunnel is not None for hop in configuration.next_hops)])
+        self._shapes = any(hop.vlan or hop.tunnel for hop in configuration.next_hops)
+        self._least_max_bytes = integer(min((hop.max_bytes for hop in configuration.next_hops), default=0))
+        self._tunnel_ends = np.array(sorted(int(address) for address in configuration.tunnel_ends), np.int64)
+        self.flows.clear()
+        if configuration.flow_capacity != self.flows.capacity:
+            self.flows = Flows(configuration.flow_capacity, self.counters)
+        self.configuration = configuration
+
+    def process(
+        self, memory: Bytes, offsets: Ints, lengths: Ints, headroom: Ints, ingress: int, now_ns: int
+    ) -> Verdicts:
+        """Decide about a batch and rewrite what is forwarded.
+
+        Args:
+            memory: Where the frames lie.
+            offsets: Position of each.
+            lengths: Length of each.
+            headroom: Bytes before each that it may grow into.
+            ingress: Number of the port where they came in.
+            now_ns: The time.
+        """
+        headers = parse(memory, offsets, lengths, self.configuration.max_bytes)
+        own = headers.target_mac == self._macs[ingress]
+        if np.count_nonzero(own) != own.size:
+            _not_ours(headers, own)
+        if self._tunnel_ends.size and headers.vxlan is not None:
+            headers = unwrap(headers, self._tunnel_ends)
+        tenant = self._classifier.tenant_of(ingress, headers.vlan, headers.vni)
+        vxlan = headers.vxlan
+        if vxlan is not None and vxlan.rows.size:
+            tenant[vxlan.rows] = self._classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
+        if np.count_nonzero(tenant < 0):
+            missing = (tenant < 0) & (headers.reason == 0)
+            headers.reason[missing] = np.where(headers.vni[missing] < 0, Reason.NO_TENANT, Reason.UNKNOWN_TUNNEL)
+        numbers = self.flows.find(headers, tenant)
+        new = (numbers == MISSING) & (headers.reason == 0)
+        if np.count_nonzero(new):
+            self._decide(headers, np.flatnonzero(new), ingress, now_ns)
+            numbers = self.flows.find(headers, tenant)
+        return self._finish(memory, headers, numbers, lengths, headroom + (headers.offsets - offsets), now_ns)
+
+    def _decide(self, headers: Headers, rows: Ints, ingress: int, now_ns: int) -> None:
+        """The long way, for the first frames of flows."""
+        some = headers.take(rows)
+        if headers.vxlan is not None:
+            some.vxlan = headers.vxlan.among(rows)
+        classes, edits, rule = self.decide(some, ingress)
+        enter(self.flows, some, classes, (edits, deltas_of(some, edits), rule), now_ns)
+
+    def decide(self, headers: Headers, ingress: int) -> tuple[Classes, Edits, Ints]:
+        """All stages from classification to routing, without flows: marks reasons, and says what frames leave with."""
+        classes = classify(headers, ingress, self._classifier)
+        rule = judge(headers, classes, self._policy)
+        edits = translate(headers, classes, self._translations)
+        route(headers, classes, edits, self._routes)
+        return classes, edits, rule
+
+    def _finish(
+        self, memory: Bytes, headers: Headers, numbers: Ints, lengths_in: Ints, headroom: Ints, now_ns: int
+    ) -> Verdicts:
+        reason, flows, size = headers.reason, self.flows, headers.size
+        if np.count_nonzero(numbers < _ZERO):
+            rows = np.flatnonzero(numbers >= _ZERO)
+            reason[rows] |= flows.reason[numbers[rows]]
+            flows.record(numbers[rows], lengths_in[rows], now_ns)
+        else:
+            reason |= flows.reason[numbers]
+            flows.record(numbers, lengths_in, now_ns)
+        expire(headers)
+        next_hop = flows.edits.next_hop[numbers]
+        changes_shape = self._check_exit(headers, next_hop, headroom)
+        if not np.count_nonzero(reason):
+            port, offsets, lengths = self._send(memory, headers, numbers, next_hop, changes_shape)
+        else:
+            port, offsets, lengths = _NO_PORT[:size].copy(), headers.offsets.copy(), headers.lengths.copy()
+            rows = np.flatnonzero(reason == 0)
+            if rows.size:
+                some = headers.take(rows)
+                sent = self._send(memory, some, numbers[rows], next_hop[rows], changes_shape)
+                port[rows], offsets[rows], lengths[rows] = sent
+        self.counters.count(reason, lengths_in)
+        return Verdicts(reason, port, offsets, lengths)
+
+    def _check_exit(self, headers: Headers, next_hop: Ints, headroom: Ints) -> bool:
+        """Mark frames that cannot leave in the shape that their next hops want; False: all keep theirs."""
+        tagged = np.count_nonzero(headers.tags) != 0
+        if not tagged and not self._shapes and not np.count_nonzero(headers.lengths > self._least_max_bytes):
+            return False
+        growth = ((self._routes.vlans[next_hop] != 0) - headers.tags) * TAG_BYTES
+        growth += self._tunnels[next_hop] * WRAP_BYTES
+        reason = headers.reason
+        good = reason == 0
+        reason[good & (growth > headroom)] = Reason.NO_HEADROOM
+        reason[good & (headers.lengths + growth > self._routes.max_bytes[next_hop])] = Reason.TOO_LONG
+        return tagged or self._shapes
+
+    def _send(
+        self, memory: Bytes, headers: Headers, numbers: Ints, next_hop: Ints, changes_shape: bool
+    ) -> tuple[Ints, Ints, Ints]:
+        """Rewrite frames of which all are forwarded; returns ports, offsets and lengths."""
+        flows = self.flows
+        deltas = flows.deltas.take(numbers)
+        plain = headers.plain
+        if np.count_nonzero(plain) == plain.size:
+            write_plain(memory, headers, flows.edits.source[numbers], flows.target_ports[numbers], deltas)
+        else:
+            for which, is_plain in ((np.flatnonzero(plain), True), (np.flatnonzero(~plain), False)):
+                some, flow, delta = headers.take(which), numbers[which], deltas.take(which)
+                if is_plain and which.size:
+                    write_plain(memory, some, flows.edits.source[flow], flows.target_ports[flow], delta)
+                elif which.size:
+                    write_other(memory, some, flows.edits.take(flow), delta)
+        write_macs(memory, headers.offsets, next_hop, self._routes)
+        offsets, lengths = headers.offsets, headers.lengths
+        if changes_shape:
+            offsets, lengths = retag(memory, offsets, lengths, headers.tags, self._routes.vlans[next_hop])
+            wrapped = np.flatnonzero(self._tunnels[next_hop])
+            if wrapped.size:
+                entropy = (headers.words[W_TARGET_PORTS] ^ headers.source)[wrapped]
+                out = wrap(memory, offsets[wrapped], lengths[wrapped], self._wraps, next_hop[wrapped], entropy)
+                offsets[wrapped], lengths[wrapped] = out
+        return self._routes.ports[next_hop], offsets, lengths
+
+
+def _not_ours(headers: Headers, own: Flags) -> None:
+    """Mark whole frames whose Ethernet destination is not the gateway's."""
+    foreign = ~own & (headers.reason != Reason.RUNT)
+    group = (headers.target_mac & _GROUP_BIT) != 0
+    headers.reason[foreign] = np.where(group[foreign], Reason.GROUP, Reason.NOT_FOR_US)
+
+
+def _mac(number: int, mac: bytes) -> Words:
+    if len(mac) != 6:
+        raise ValueError(f"port {number}: {mac.hex()} is not an Ethernet address of 6 bytes")
+    return word(int.from_bytes(mac, "big"))
