@@ -31,12 +31,14 @@ class Patience:
         head_s: For a head, from its first byte on.
         body_s: For a body.
         write_s: To take an answer.
+        room_s: How long a connection may wait for its request before it has to make room for another one.
     """
 
     idle_s: float = 75.0
     head_s: float = 10.0
     body_s: float = 30.0
     write_s: float = 60.0
+    room_s: float = 1.0
 
 
 class Gone(Exception):

@@ -45,7 +45,7 @@ class OpenApiResource:
     def __init__(self, router: Router, *, secured: bool) -> None:
         self._router = router
         self._secured = secured
-        self._document: dict[str, Any] | None = None
+        self._answer: Response | None = None
 
     def routes(self) -> list[Route]:
         """What is answered here."""
@@ -63,9 +63,9 @@ class OpenApiResource:
     def openapi(self, request: Request) -> Response:
         """The description."""
         del request
-        if self._document is None:
-            self._document = document(self._router.routes, secured=self._secured)
-        return json_response(self._document)
+        if self._answer is None:
+            self._answer = json_response(document(self._router.routes, secured=self._secured))
+        return self._answer
 
 
 def document(routes: Iterable[Route], *, secured: bool) -> dict[str, Any]:

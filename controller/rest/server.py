@@ -19,8 +19,6 @@ from controller.rest.streams import Streams
 
 LOG = logging.getLogger("controller.rest")
 MOST_CONNECTIONS = 512
-PATIENCE_S = 1.0
-"""A connection that waited less than this for its request does not have to make room yet."""
 _ACCEPT_PAUSE_S = 0.1
 _FULL_TIMEOUT_S = 0.2
 
@@ -69,7 +67,7 @@ class Server:
 
     def _make_room(self) -> bool:
         """End the connection that has waited longest, if it has waited long enough."""
-        before = time.monotonic() - PATIENCE_S
+        before = time.monotonic() - self._patience.room_s
         for connection, thread in self._open.items():
             if connection.waiting_since is not None and connection.waiting_since < before:
                 thread.kill()

@@ -55,14 +55,14 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=4)
     parser.add_argument("--heartbeat-s", type=float, default=15.0)
     parser.add_argument("--slow-s", type=float, default=1.0)
-    for name in ("idle", "head", "body", "write"):
+    for name in ("idle", "head", "body", "write", "room"):
         parser.add_argument(f"--{name}-s", type=float, default=getattr(Patience(), f"{name}_s"))
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     backend = FakeBackend(store=arguments.store)
     api = Api(backend, load_tokens(arguments.tokens) if arguments.tokens else None)
     sock = eventlet.listen(("127.0.0.1", 0), backlog=4096, reuse_port=False)
-    patience = Patience(arguments.idle_s, arguments.head_s, arguments.body_s, arguments.write_s)
+    patience = Patience(arguments.idle_s, arguments.head_s, arguments.body_s, arguments.write_s, arguments.room_s)
     streams = Streams(arguments.streams, arguments.heartbeat_s, arguments.slow_s)
     server = Server(api, streams, arguments.most, patience)
     sys.stdout.write(json.dumps({"port": sock.getsockname()[1]}) + "\n")
