@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.errors import NodeError
 from emulator.linux.foreign_logging import own_logger_class
-from emulator.model.routing import SYSCTLS
+from emulator.model.routing import FORWARDING_SYSCTLS, MULTIPATH_SYSCTLS
 
 with own_logger_class():
     from mininet.node import Switch
@@ -65,7 +65,8 @@ def start_forwarding(node: Any, ip_lines: Sequence[str]) -> None:
     Raises:
         NodeError: A command failed; repeats what it said.
     """
-    _run(node, ["sysctl", "-q", "-w", *(f"{key}={value}" for key, value in SYSCTLS.items())], "")
+    settings = {**FORWARDING_SYSCTLS, **MULTIPATH_SYSCTLS}
+    _run(node, ["sysctl", "-q", "-w", *(f"{key}={value}" for key, value in settings.items())], "")
     _run(node, ["ip", "-batch", "-"], "".join(f"{line}\n" for line in ip_lines))
 
 

@@ -10,7 +10,7 @@ What a kernel needs for it:
 * for each port a permanent neighbour entry: the far node's first address and the far port's Ethernet address;
 * for each route ``PREFIX nexthop via FAR-ADDRESS dev INTERFACE onlink`` for each of its ports, with the node's first
   address as preferred source;
-* the settings in `SYSCTLS`.
+* the settings in `FORWARDING_SYSCTLS`, and where a route has several ports those in `MULTIPATH_SYSCTLS`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from ipaddress import IPv4Address, IPv4Network
 from emulator.errors import TopologyError
 from emulator.model.fabric import Fabric, Link, Node
 
-SYSCTLS: Mapping[str, str] = {
+FORWARDING_SYSCTLS: Mapping[str, str] = {
     "net.ipv4.ip_forward": "1",
     # Packets of one flow may come in where nothing would go back out.
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
     "net.ipv4.conf.all.send_redirects": "0",
-    # Flows, not hosts, are spread over equal next hops.
-    "net.ipv4.fib_multipath_hash_policy": "1",
 }
 """Settings of every node's namespace without which routes do not work as stated."""
+
+# Flows, not hosts, are spread over equal next hops.
+MULTIPATH_SYSCTLS: Mapping[str, str] = {"net.ipv4.fib_multipath_hash_policy": "1"}
+"""Settings of nodes that have several ports for one prefix."""
 
 ALL_BITS = 32
 

@@ -17,13 +17,22 @@ from emulator.model.routing import Routing
 from emulator.network import capability, interfaces
 from emulator.network.bridge import Bridge
 from emulator.network.host import EmulatedHost, end_programs
+from emulator.network.inheritance import inherited
 from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch, datapath_interface
 from emulator.network.ports import Port
 from emulator.network.reach import Neighbours, Prefixes, Reach
-from emulator.network.wiring import bring_up, check_ports, create_links, indices, not_running, set_up_ports
+from emulator.network.wiring import (
+    bring_up,
+    check_ports,
+    create_links,
+    indices,
+    list_interfaces,
+    not_running,
+    set_up_ports,
+)
 
 RUNNING_TIMEOUT_S = 10.0
 RUNNING_POLL_S = 0.01
@@ -103,11 +112,12 @@ class Construction:
         self._check_names_free()
         self._skip_tunnels()
         self._allow_congestion_control()
-        for node in self.plan.fabric.hosts:
-            namespace = Namespace.create(node.name, self.plan.sysctls)
-            self._undo.callback(namespace.close)
-            address = str(node.ip.ip) if node.ip else ""
-            self.hosts[node.name] = EmulatedHost(node.name, address, self._interfaces(node.name), namespace)
+        with inherited(self.plan.sysctls) as lacking:
+            for node in self.plan.fabric.hosts:
+                namespace = Namespace.create(node.name, lacking)
+                self._undo.callback(namespace.close)
+                address = str(node.ip.ip) if node.ip else ""
+                self.hosts[node.name] = EmulatedHost(node.name, address, self._interfaces(node.name), namespace)
         self._undo.callback(self._remove_switch_interfaces)
         create_links(self.plan.links, self._namespace_fd)
         with NetlinkSocket() as kernel:
@@ -115,23 +125,24 @@ class Construction:
         self._set_up_hosts()
         if self.plan.fabric.switches:
             self._set_up_switches()
-        self._wait_running()
+        self._check()
         self._undo.callback(self._end_programs)
 
     def switch_ports(self) -> list[Port]:
         """Ends of links that belong to switches; all are in the namespace that the network was made from."""
         return [port for switch in self.plan.fabric.switches for port in self.ports[switch.name]]
 
-    def _wait_running(self) -> None:
-        """Wait until the kernel uses every link: it notices up to a second late that both ends are up."""
+    def _check(self) -> None:
+        """Wait until the kernel uses every link, up to a second after both ends are up, and read back what it set."""
         deadline = time.monotonic() + RUNNING_TIMEOUT_S
         places = [(host.network_namespace, self.ports[host.name]) for host in self.hosts.values()]
         for namespace, ports in [*places, (self.namespace(""), self.switch_ports())]:
-            with namespace.entered(), NetlinkSocket() as kernel:
-                while late := not_running(kernel, ports):
+            with namespace.entered(), NetlinkSocket() as kernel, EthtoolSocket() as features:
+                while late := not_running(there := list_interfaces(kernel), ports):
                     if time.monotonic() > deadline:
                         raise LinkError(f"interface {late[0]} does not run within {RUNNING_TIMEOUT_S:g} s")
                     time.sleep(RUNNING_POLL_S)
+                check_ports(kernel, features, ports, there)
 
     def _skip_tunnels(self) -> None:
         """Keep the kernel from making half a dozen tunnel interfaces in every new namespace; restored afterwards."""
@@ -184,8 +195,10 @@ class Construction:
             ports = self.ports[node.name]
             with self.hosts[node.name].namespace(), NetlinkSocket() as kernel, EthtoolSocket() as features:
                 self.indices.update(set_up_ports(kernel, features, ports))
-                kernel.execute(reach.requests(node.name, ports, self.indices))
-                check_ports(kernel, features, ports)
+                needs = reach.needs(node.name, ports, self.indices)
+                kernel.execute(needs.requests)
+                for key, value in needs.sysctls.items():
+                    write_sysctl(key, value, node.name)
 
     def _set_up_switches(self) -> None:
         ports = self.switch_ports()
@@ -201,7 +214,6 @@ class Construction:
         self.switches.configure(bridges, controllers=self.plan.controllers, fail_mode=self.plan.fail_mode)
         with NetlinkSocket() as kernel, EthtoolSocket() as features:
             self.indices.update(set_up_ports(kernel, features, ports))
-            check_ports(kernel, features, ports)
 
     def bridge(self, switch: Node) -> Bridge:
         """What a switch is made of."""

@@ -16,7 +16,7 @@ from emulator.network.netlink import (
     RTM_NEWNEIGH,
     Request,
     attribute,
-    attributes,
+    picked,
     text,
     u32,
 )
@@ -31,6 +31,8 @@ _IFLA_OPERSTATE, _OPER_UP = 16, 6
 _IFLA_LINKINFO, _IFLA_STATS64, _IFLA_NET_NS_FD, _IFLA_EXT_MASK = 18, 23, 28, 29
 _IFLA_GSO_MAX_SEGS, _IFLA_GSO_MAX_SIZE = 40, 41
 _RTEXT_FILTER_SKIP_STATS = 0x8
+_SHOWN = frozenset((_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_GSO_MAX_SEGS))
+_COUNTED = frozenset((_IFLA_IFNAME, _IFLA_STATS64))
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class InterfaceCounters:
 def decode(body: bytes) -> Interface:
     """Read an answer to RTM_GETLINK."""
     _family, _kind, index, flags, _change = _IFINFO.unpack_from(body)
-    found = attributes(body, _IFINFO.size)
+    found = picked(body, _SHOWN, _IFINFO.size)
     return Interface(
         index,
         found[_IFLA_IFNAME].rstrip(b"\0").decode(),
@@ -179,7 +181,7 @@ def decode(body: bytes) -> Interface:
 
 def decode_counters(body: bytes) -> tuple[str, InterfaceCounters]:
     """Read name and counters from an answer to RTM_GETLINK."""
-    found = attributes(body, _IFINFO.size)
+    found = picked(body, _COUNTED, _IFINFO.size)
     # rtnl_link_stats64: rx_packets tx_packets rx_bytes tx_bytes rx_errors tx_errors rx_dropped tx_dropped …
     rx_packets, tx_packets, rx_bytes, tx_bytes, _, _, rx_dropped, tx_dropped = struct.unpack_from(
         "=8Q", found[_IFLA_STATS64]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from emulator.errors import LinkError
@@ -96,6 +96,20 @@ def attribute_list(data: bytes, offset: int = 0) -> list[tuple[int, bytes]]:
 def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
     """Decode a row of attributes; of several with the same type the last one stays."""
     return dict(attribute_list(data, offset))
+
+
+def picked(data: bytes, wanted: Container[int], offset: int = 0) -> dict[int, bytes]:
+    """Decode some attributes of a long row: what is not wanted is only stepped over."""
+    found = {}
+    end = len(data) - 3
+    while offset < end:
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        if length < 4:
+            break
+        if kind & _TYPE_MASK in wanted:
+            found[kind & _TYPE_MASK] = data[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+    return found
 
 
 @dataclass(frozen=True)

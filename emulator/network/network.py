@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import NodeError, TopologyError
 from emulator.model.fabric import Fabric
-from emulator.model.routing import SYSCTLS, Routing
+from emulator.model.routing import FORWARDING_SYSCTLS, Routing
 from emulator.network.capability import require_queues
 from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
@@ -273,7 +273,7 @@ def build(
             require_queues(link.name, link.spec, userspace=userspace)
     checksums = checksum_offload and not userspace
     links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
-    settings = {**quiet_sysctls(), **(SYSCTLS if routing is not None else {}), **(sysctls or {})}
+    settings = {**quiet_sysctls(), **(FORWARDING_SYSCTLS if routing is not None else {}), **(sysctls or {})}
     return Network(Plan(fabric, links, controllers, mode, settings, userspace, routing))
 
 

@@ -6,10 +6,11 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from emulator.model.fabric import Fabric
-from emulator.model.routing import ALL_BITS, FarEnd, Routing
+from emulator.model.routing import ALL_BITS, MULTIPATH_SYSCTLS, FarEnd, Routing
 from emulator.network import interfaces
 from emulator.network.netlink import CREATE, RTM_NEWROUTE, Request, attribute, u32
 from emulator.network.ports import Port
@@ -22,11 +23,23 @@ _ONLINK = 4
 _DESTINATION, _OUT, _GATEWAY, _SOURCE, _MULTIPATH = 1, 4, 5, 7, 9
 
 
+class Needs(NamedTuple):
+    """What one node needs besides its interfaces, which are up.
+
+    Attributes:
+        requests: To its kernel.
+        sysctls: Settings, besides those that all nodes have.
+    """
+
+    requests: list[Request]
+    sysctls: Mapping[str, str] = MappingProxyType({})
+
+
 class Reach(Protocol):
     """A way for the nodes of a network to reach each other."""
 
-    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:
-        """All that one node needs besides its interfaces, which are up.
+    def needs(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> Needs:
+        """What one node needs.
 
         Args:
             node: Its name.
@@ -48,18 +61,20 @@ class Neighbours:
             node.name: interfaces.neighbour_tail(node.ip.ip, node.mac) for node in fabric.hosts if node.ip and node.mac
         }
 
-    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:
+    def needs(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> Needs:
         """The loopback, the address on the first port, and the other hosts; see `Reach`."""
         address = self._fabric.by_name[node].ip
         if address is None or not ports:
-            return []
+            return Needs([])
         first = indices[ports[0].interface]
         others = [tail for name, tail in self._tails.items() if name != node]
-        return [
-            interfaces.set_up(LOOPBACK_INDEX, node),
-            interfaces.add_address(first, address, node),
-            *interfaces.add_neighbours(first, others, node),
-        ]
+        return Needs(
+            [
+                interfaces.set_up(LOOPBACK_INDEX, node),
+                interfaces.add_address(first, address, node),
+                *interfaces.add_neighbours(first, others, node),
+            ]
+        )
 
 
 class Prefixes:
@@ -74,7 +89,7 @@ class Prefixes:
         self._routing = routing
         self._links = links
 
-    def requests(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> list[Request]:  # noqa: ARG002
+    def needs(self, node: str, ports: Sequence[Port], indices: Mapping[str, int]) -> Needs:  # noqa: ARG002
         """The loopback with all addresses, so that they stay when a link does not, and the routes; see `Reach`."""
         addresses = self._routing.addresses(node)
         requests = [interfaces.set_up(LOOPBACK_INDEX, node)]
@@ -86,11 +101,11 @@ class Prefixes:
             hops[number] = (index, address.packed)
             requests += interfaces.add_neighbours(index, [interfaces.neighbour_tail(address, there.mac)], node)
         source = addresses[0].packed if addresses else b""
-        requests += [
-            add_route(route.prefix, [hops[port] for port in route.ports], source, f"{node}: route to {route.prefix}")
-            for route in self._routing.routes(node)
-        ]
-        return requests
+        routes = self._routing.routes(node)
+        for route in routes:
+            what = f"{node}: route to {route.prefix}"
+            requests.append(add_route(route.prefix, [hops[port] for port in route.ports], source, what))
+        return Needs(requests, MULTIPATH_SYSCTLS if any(len(route.ports) > 1 for route in routes) else {})
 
     def _ends(self, far: FarEnd) -> tuple[Port, Port]:
         a, b = self._links[far.passage.link]

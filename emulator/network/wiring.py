@@ -72,10 +72,9 @@ def bring_up(kernel: Kernel, ports: Sequence[Port]) -> None:
     kernel.execute([interfaces.set_up(found[port.interface], port.node) for port in ports])
 
 
-def not_running(kernel: Kernel, ports: Sequence[Port]) -> list[str]:
-    """The interfaces of one namespace whose links the kernel does not use yet."""
-    there = list_interfaces(kernel)
-    return [port.interface for port in ports if not there[port.interface].running]
+def not_running(there: Mapping[str, Interface], ports: Sequence[Port]) -> list[str]:
+    """The interfaces of one namespace whose links the kernel does not use yet; one that is gone is not waited for."""
+    return [port.interface for port in ports if port.interface in there and not there[port.interface].running]
 
 
 def set_up_ports(kernel: Kernel, features: EthtoolSocket, ports: Sequence[Port]) -> dict[str, int]:
@@ -115,13 +114,21 @@ def shaping_requests(port: Port, index: int) -> list[Request]:
     ]
 
 
-def check_ports(kernel: Kernel, features: Features, ports: Sequence[Port]) -> None:
+def check_ports(
+    kernel: Kernel, features: Features, ports: Sequence[Port], there: Mapping[str, Interface] | None = None
+) -> None:
     """Read back what the kernel set on the ends in one namespace and compare.
+
+    Args:
+        kernel: A socket in that namespace.
+        features: Another.
+        ports: The ends there.
+        there: Its interfaces, if they were just listed.
 
     Raises:
         LinkError: Something differs from what was asked; names the link, the interface and every difference.
     """
-    there = list_interfaces(kernel)
+    there = list_interfaces(kernel) if there is None else there
     installed: dict[int, dict[int, qdisc_tree.Installed]] = {}
     for body in kernel.dump(RTM_GETQDISC, qdisc_tree.LIST_BODY, "list of qdiscs"):
         one = qdisc_tree.decode(body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from emulator.model.fabric import Fabric
 from emulator.model.routing import Routing
 from emulator.network import Network, build
 from emulator.network.host import EmulatedHost
-from emulator.network.namespace import processes_in
+from emulator.network.namespace import processes_in, read_sysctl
 from topologies import antipodes, cascade, dragonfly, dual_plane, fat_tree, routing_of, torus3d, tree
 
 __all__ = ["nothing_is_left"]
@@ -233,12 +232,20 @@ def test_cards_are_mininet_hosts() -> None:
 
 
 def test_every_node_has_the_settings() -> None:
-    """Cards and switches forward, ask nobody for addresses, and send no packet of their own."""
+    """Cards and switches forward, spread flows where there are several ways, and send no packet of their own.
+
+    Verify: what namespaces inherit while a network is built is not left to the first one.
+    """
     fabric = dual_plane(2, 1)
-    _, network = routed(fabric)
+    routing, network = routed(fabric)
+    watched = ("net.ipv4.ip_forward", "net.ipv4.conf.all.send_redirects", "net.ipv4.conf.default.rp_filter")
+    before = [read_sysctl(key, "here") for key in watched]
     with network:
+        assert [read_sysctl(key, "here") for key in watched] == before == ["0", "1", "0"]
         for host in network.hosts:
-            said = host.run(["sysctl", "net.ipv4.ip_forward", "net.ipv4.fib_multipath_hash_policy"]).stdout
-            assert re.findall(r"= (\d)", said) == ["1", "1"]
-            assert host.run(["cat", "/proc/sys/net/ipv4/conf/all/send_redirects"]).stdout == "0\n"
+            several = any(len(route.ports) > 1 for route in routing.routes(host.name))
+            assert several == host.name.startswith("c")
+            with host.namespace():
+                found = [read_sysctl(key, host.name) for key in (*watched, "net.ipv4.fib_multipath_hash_policy")]
+            assert found == ["1", "0", "0", str(int(several))]
         assert set(sent(network).values()) == {0}

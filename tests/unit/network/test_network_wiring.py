@@ -13,7 +13,7 @@ from emulator.network import interfaces, qdisc_tree
 from emulator.network.netlink import RTM_GETLINK, Request, attribute, text, u32
 from emulator.network.ports import Port, link_ports
 from emulator.network.qdisc import Netem, Qdisc
-from emulator.network.wiring import check_ports, not_running
+from emulator.network.wiring import check_ports, list_interfaces, not_running
 from topologies import chain
 
 PORT = link_ports(chain(hops=2, queue_packets=50))[0][0]
@@ -119,5 +119,5 @@ def test_a_missing_interface_is_an_error() -> None:
 
 def test_links_that_do_not_run_yet_are_found() -> None:
     """Up is not enough: before the kernel has noticed, it drops what is sent."""
-    assert not_running(GOOD, [PORT]) == []
-    assert not_running(replace(GOOD, running=False), [PORT]) == ["h0-eth0"]
+    assert not_running(list_interfaces(GOOD), [PORT]) == []
+    assert not_running(list_interfaces(replace(GOOD, running=False)), [PORT]) == ["h0-eth0"]
