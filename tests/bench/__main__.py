@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 
 from emulator.errors import EmulatorError
-from tests.bench import chain_vs_ns3, start_up
+from tests.bench import chain_vs_ns3, start_up, supernodes
 from tests.bench.table import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "chain": chain_vs_ns3.measure,
     "start-up": start_up.measure,
+    "supernodes": supernodes.measure,
 }
 
 

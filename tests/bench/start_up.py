@@ -24,7 +24,9 @@ _LIMITS = Limits(virtual_ns=600 * 10**9, wall_s=600, memory_bytes=2 << 30)
 _MARKS = ("start", "built", "reached", "gone")
 
 
-class _Silent:
+class Silent:
+    """An observer who says nothing."""
+
     def started(self, job: Job) -> None:
         """Say nothing."""
 
@@ -59,7 +61,7 @@ def seconds(folder: Path, hosts: int) -> tuple[float, float, float]:
     argv = (sys.executable, "-m", "tests.bench.start_up", str(hosts))
     root = str(Path(__file__).resolve().parents[2])
     job = Job(f"start-up-{hosts}", argv, out, limits=_LIMITS, environment={"PYTHONPATH": root})
-    [result] = VirtualEngine().run([job], _Silent())
+    [result] = VirtualEngine().run([job], Silent())
     if result.exit_code:
         raise EngineError(f"the start-up of {hosts} hosts failed: see {result.log}")
     start, built, reached, gone = ((out / name).stat().st_mtime for name in _MARKS)
