@@ -218,13 +218,20 @@ class Flows:
             self.remove(key)
         return idle
 
-    def make_room(self, flows: int) -> None:
-        """Forget those that were idle longest, until there is room for so many more (or for all there can be)."""
-        lacking = min(flows, self.capacity) - len(self._free)
+    def make_room(self, flows: int, keep: Ints) -> None:
+        """Forget those that were idle longest, until there is room for so many more.
+
+        Args:
+            flows: How many are to come; they and those to keep must fit into the table.
+            keep: Numbers of flows that are needed.
+        """
+        lacking = flows - len(self._free)
         if lacking <= 0:
             return
         self.settle()
-        for number in sorted(self._keys, key=lambda number: int(self.last_ns[number]))[:lacking]:
+        kept = set(keep.tolist())
+        candidates = [number for number in self._keys if number not in kept]
+        for number in sorted(candidates, key=lambda number: int(self.last_ns[number]))[:lacking]:
             self.remove(self._keys[number])
         self.evicted += lacking
 
@@ -265,14 +272,30 @@ class Flows:
         }
 
 
-def enter(flows: Flows, headers: Headers, classes: Classes, decided: tuple[Edits, Deltas, Ints], now_ns: int) -> None:
-    """Enter the flows of a batch of frames about each of which was decided."""
+def enter(
+    flows: Flows,
+    headers: Headers,
+    classes: Classes,
+    decided: tuple[Edits, Deltas, Ints],
+    now_ns: int,
+    keep: Ints,
+) -> None:
+    """Enter the flows of frames about each of which was decided.
+
+    Args:
+        flows: The table.
+        headers: The frames.
+        classes: Their tenants and services.
+        decided: What they leave with, and the rules that they met.
+        now_ns: The time.
+        keep: Numbers of flows that must not make room for them.
+    """
     edits, deltas, rule = decided
     keys: dict[FlowKey, int] = {}
     for row in range(headers.size):
         keys.setdefault(key_of(headers, int(classes.tenant[row]), row), row)
-    flows.make_room(len(keys))
-    for key, row in list(keys.items())[: flows.capacity]:
+    flows.make_room(len(keys), keep)
+    for key, row in keys.items():
         reason = Reason(int(headers.reason[row]))
         about = {"rule": int(rule[row]), "service": int(classes.service[row]), "now_ns": now_ns}
         flows.add(key, reason, edits, deltas, row, **about)

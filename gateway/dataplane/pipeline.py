@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,8 @@ class Pipeline:
         Raises:
             ValueError: Something in it cannot be.
         """
+        if configuration.flow_capacity < 1:
+            raise ValueError(f"a gateway has to remember at least one flow, not {configuration.flow_capacity}")
         classifier = Classifier(configuration.tenants, configuration.services)
         policy = Policy(configuration.rules)
         translations = Translations(configuration.endpoints)
@@ -123,6 +126,8 @@ class Pipeline:
             ingress: Number of the port where they came in.
             now_ns: The time.
         """
+        if offsets.size > self.flows.capacity:
+            return self._process_in_parts(memory, offsets, lengths, headroom, ingress, now_ns)
         headers = parse(memory, offsets, lengths, self.configuration.max_bytes)
         own = headers.target_mac == self._macs[ingress]
         if np.count_nonzero(own) != own.size:
@@ -139,17 +144,32 @@ class Pipeline:
         numbers = self.flows.find(headers, tenant)
         new = (numbers == MISSING) & (headers.reason == 0)
         if np.count_nonzero(new):
-            self._decide(headers, np.flatnonzero(new), ingress, now_ns)
+            self._decide(headers, np.flatnonzero(new), ingress, now_ns, numbers[numbers >= 0])
             numbers = self.flows.find(headers, tenant)
         return self._finish(memory, headers, numbers, lengths, headroom + (headers.offsets - offsets), now_ns)
 
-    def _decide(self, headers: Headers, rows: Ints, ingress: int, now_ns: int) -> None:
+    def _process_in_parts(
+        self, memory: Bytes, offsets: Ints, lengths: Ints, headroom: Ints, ingress: int, now_ns: int
+    ) -> Verdicts:
+        """The same for more frames than there is room for flows."""
+        parts = [
+            self.process(memory, offsets[part], lengths[part], headroom[part], ingress, now_ns)
+            for part in np.array_split(np.arange(offsets.size), -(-offsets.size // self.flows.capacity))
+        ]
+        return Verdicts(
+            np.concatenate([part.reason for part in parts]),
+            np.concatenate([part.port for part in parts]),
+            np.concatenate([part.offsets for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+        )
+
+    def _decide(self, headers: Headers, rows: Ints, ingress: int, now_ns: int, keep: Ints) -> None:
         """The long way, for the first frames of flows."""
         some = headers.take(rows)
         if headers.vxlan is not None:
             some.vxlan = headers.vxlan.among(rows)
         classes, edits, rule = self.decide(some, ingress)
-        enter(self.flows, some, classes, (edits, deltas_of(some, edits), rule), now_ns)
+        enter(self.flows, some, classes, (edits, deltas_of(some, edits), rule), now_ns, keep)
 
     def decide(self, headers: Headers, ingress: int) -> tuple[Classes, Edits, Ints]:
         """All stages from classification to routing, without flows: marks reasons, and says what frames leave with."""
@@ -224,6 +244,11 @@ class Pipeline:
                 out = wrap(memory, offsets[wrapped], lengths[wrapped], self._wraps, next_hop[wrapped], entropy)
                 offsets[wrapped], lengths[wrapped] = out
         return self._routes.ports[next_hop], offsets, lengths
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures as plain data."""
+        self.flows.settle()
+        return {**self.counters.as_json(), "flows": len(self.flows), "evicted_flows": self.flows.evicted}
 
 
 def _not_ours(headers: Headers, own: Flags) -> None:
