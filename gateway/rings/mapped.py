@@ -1,0 +1,308 @@
+"""A PACKET_MMAP port (TPACKET_V2): frames stay in the slots of the ring they arrived in, and are sent from there.
+
+User space copies nothing. The kernel copies twice: into the slot, and from there into a packet of its own. Every
+interface and every kernel can do this; no XDP program is needed. A slot that is lent is a slot less for arrivals.
+
+The slot's status word is the only synchronization with the kernel; see `gateway.rings.index` on the order of accesses.
+"""
+
+from __future__ import annotations
+
+import mmap
+import socket
+import struct
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.errors import GatewayError
+from emulator.linux.packet_filter import attach
+from gateway.filter import Instruction
+from gateway.interface import carries_super_packets, mac_address, mtu_bytes
+from gateway.ring import (
+    ETH_P_ALL,
+    PACKET_IGNORE_OUTGOING,
+    PACKET_RX_RING,
+    PACKET_STATISTICS,
+    PACKET_VERSION,
+    PACKET_VNET_HDR,
+    SO_SNDBUFFORCE,
+    SOL_PACKET,
+    TPACKET_V2,
+)
+from gateway.rings.batch import Batch, Memory, Numbers
+from gateway.rings.copies import CopyLedger, Crossing
+from gateway.rings.frames import Accounting, FrameError
+from gateway.rings.index import require_ordered_memory
+from gateway.rings.messages import FrameSender
+from gateway.rings.port import PortCounters
+from gateway.rings.virtio import HEADER_BYTES, follow_frames
+
+_KERNEL, _USER, _VLAN_VALID = 0, 1, 1 << 4
+_HEADER = np.dtype(
+    [
+        ("status", "=u4"),
+        ("length", "=u4"),
+        ("captured", "=u4"),
+        ("mac", "=u2"),
+        ("network", "=u2"),
+        ("seconds", "=u4"),
+        ("nanoseconds", "=u4"),
+        ("tag", "=u2"),
+        ("tag_type", "=u2"),
+        ("padding", "=u4"),
+    ]
+)
+"""`struct tpacket2_hdr`."""
+_OVERHEAD_BYTES = 128
+"""Room before a frame in its slot: header, link-layer address, ``virtio_net_hdr``, alignment."""
+_SPARE_BYTES = 36
+"""Where in a slot, behind tpacket2_hdr, nobody looks: in the link-layer address that the kernel leaves there."""
+_TAG_BYTES = 4
+_BLOCK_BYTES = 1 << 20
+_SUPER_PACKET_BYTES = 65_550
+_SEND_BUFFER_BYTES = 1 << 28
+
+
+class SlotRing:
+    """The memory of a ring, which lends its slots.
+
+    Args:
+        memory: The mapping.
+        slot_bytes: Length of a slot, a power of two.
+    """
+
+    def __init__(self, memory: Memory, slot_bytes: int) -> None:
+        self.memory = memory
+        self.slots = len(memory) // slot_bytes
+        self.slot_bytes = slot_bytes
+        self._shift = slot_bytes.bit_length() - 1
+        rows = memory.reshape(self.slots, slot_bytes)[:, : _HEADER.itemsize]
+        self._headers: npt.NDArray[Any] = rows.view(_HEADER)[:, 0]
+        self._status: npt.NDArray[np.uint32] = self._headers["status"]
+        self._lent: npt.NDArray[np.bool_] = np.zeros(self.slots, dtype=bool)
+        self._next = 0
+
+    @property
+    def lent(self) -> int:
+        """Slots that are lent."""
+        return int(np.count_nonzero(self._lent))
+
+    def waiting(self) -> int:
+        """Slots with frames that were not handed out."""
+        return int(np.count_nonzero((self._status & _USER).astype(bool) & ~self._lent))
+
+    def receive(self, limit: int) -> tuple[Numbers, npt.NDArray[Any]]:
+        """Lend the next frames: the slots' offsets, and what the kernel wrote there of each."""
+        start = self._next
+        stop = min(start + limit, self.slots)
+        # A slot that is still lent says USER too: then the ring is full of lent frames.
+        ready = ((self._status[start:stop] & _USER) != 0) & ~self._lent[start:stop]
+        count = int(ready.argmin()) if not ready.all() else len(ready)
+        numbers = np.arange(start, start + count, dtype=np.int64)
+        self._lent[start : start + count] = True
+        self._next = (start + count) % self.slots
+        return numbers << self._shift, self._headers[start : start + count].copy()
+
+    def release(self, offsets: Numbers) -> None:
+        """See `gateway.rings.batch.Lender`."""
+        numbers = offsets >> self._shift
+        if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= self.slots):
+            raise FrameError(f"the ring has no slot {int(numbers.max())}")
+        before = self.lent
+        if not self._lent[numbers].all():
+            raise FrameError(f"slot {int(numbers[~self._lent[numbers]][0])} is given back but was not lent")
+        self._lent[numbers] = False
+        if before - self.lent != len(numbers):
+            raise FrameError("a slot is given back twice at once")
+        self._status[numbers] = _KERNEL
+
+    def close(self) -> None:
+        """Let go of the mapping."""
+        self.memory = self.memory[:0].copy()
+        self._headers = self._headers[:0].copy()
+        self._status = self._status[:0].copy()
+
+
+class MappedPort:
+    """See the module.
+
+    Args:
+        interface: Name of an Ethernet interface in this network namespace.
+        slots: Frames that it can hold.
+        accept: Classic BPF program that says which frames come into the ring; empty: all.
+
+    Raises:
+        GatewayError: There is no such interface, or the kernel refuses the ring.
+    """
+
+    crossing = Crossing.COPY
+
+    def __init__(
+        self,
+        interface: str,
+        slots: int = 2048,
+        accept: tuple[Instruction, ...] = (),
+        copies: CopyLedger | None = None,
+    ) -> None:
+        require_ordered_memory()
+        self.interface = interface
+        self.counters = PortCounters()
+        self.copies = copies or CopyLedger()
+        self._lost = 0
+        try:
+            # Protocol 0: nothing arrives before ring and filter are in place.
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except PermissionError:
+            raise GatewayError(f"no packet socket on {interface}: run as root of its namespace") from None
+        try:
+            self._open(slots, accept)
+        except OSError as error:
+            self._socket.close()
+            raise GatewayError(f"cannot set up a ring on {interface}: {error.strerror or error}") from None
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _open(self, slots: int, accept: tuple[Instruction, ...]) -> None:
+        sock = self._socket
+        self.mac = mac_address(sock, self.interface)
+        frame_bytes = mtu_bytes(sock, self.interface) + 14 + _TAG_BYTES
+        if carries_super_packets(sock, self.interface):
+            frame_bytes = max(frame_bytes, _SUPER_PACKET_BYTES)
+        slot_bytes = 1 << (frame_bytes + _OVERHEAD_BYTES - 1).bit_length()
+        blocks = max(1, slots * slot_bytes // _BLOCK_BYTES)
+        sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+        sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
+        if accept:
+            attach(sock, accept)
+        size_bytes = blocks * _BLOCK_BYTES
+        request = struct.pack("=IIII", _BLOCK_BYTES, blocks, slot_bytes, size_bytes // slot_bytes)
+        sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
+        self._map = mmap.mmap(sock.fileno(), size_bytes)
+        self._ring = SlotRing(np.frombuffer(self._map, dtype=np.uint8), slot_bytes)
+        self._sender = FrameSender(sock)
+        sock.setblocking(False)
+        sock.bind((self.interface, ETH_P_ALL))
+
+    def fileno(self) -> int:
+        """See `Port.fileno`; edge-triggered only: while frames are lent the kernel calls it readable all the time."""
+        return self._socket.fileno()
+
+    def receive(self, limit: int) -> Batch:
+        """See `Port.receive`; times of arrival are the kernel's, on CLOCK_REALTIME."""
+        slots, headers = self._ring.receive(limit)
+        offsets = slots + headers["mac"]
+        lengths = headers["captured"].astype(np.int64)
+        arrivals = headers["seconds"].astype(np.int64) * 1_000_000_000 + headers["nanoseconds"]
+        batch = Batch(self._ring, offsets, lengths, arrivals, virtio=offsets - HEADER_BYTES)
+        self.counters.rx_frames += len(slots)
+        self.counters.rx_bytes += int(lengths.sum())
+        tagged = headers["status"] & _VLAN_VALID
+        if tagged.any():
+            self._put_tags_back(batch, slots, headers, np.flatnonzero(tagged))
+        cut = headers["captured"] != headers["length"]
+        if cut.any():
+            self.counters.cut_frames += int(np.count_nonzero(cut))
+            batch.take(cut).release()
+            batch = batch.take(~cut)
+        return batch
+
+    def _put_tags_back(self, batch: Batch, slots: Numbers, headers: npt.NDArray[Any], which: Numbers) -> None:
+        """The kernel takes VLAN tags out of frames; put them where they were, which moves the addresses by a tag."""
+        memory = batch.memory
+        if batch.virtio is None:
+            return
+        for number in which.tolist():
+            start, spare = int(batch.offsets[number]), int(slots[number]) + _SPARE_BYTES
+            memory[spare : spare + HEADER_BYTES] = memory[start - HEADER_BYTES : start].copy()
+            memory[start - _TAG_BYTES : start + 8] = memory[start : start + 12].copy()
+            tag = struct.pack("!HH", int(headers["tag_type"][number]) or 0x8100, int(headers["tag"][number]))
+            memory[start + 8 : start + 12] = np.frombuffer(tag, dtype=np.uint8)
+            batch.virtio[number] = spare
+            batch.offsets[number] -= _TAG_BYTES
+            batch.lengths[number] += _TAG_BYTES
+            self.copies.count("VLAN tag", 1, 12)
+
+    def send(self, batch: Batch) -> int:
+        """See `Port.send`; frames of any memory are sent from where they lie."""
+        if batch.virtio is not None and isinstance(batch.owner, SlotRing):
+            follow_frames(batch, _captured_at(batch, batch.owner.slot_bytes))
+        refused = self._sender.refused
+        count = self._sender.send(batch)
+        taken = batch.take(slice(count))
+        taken.release()
+        refused = self._sender.refused - refused
+        self.counters.tx_frames += count - refused
+        self.counters.tx_refused += refused
+        self.counters.tx_bytes += int(taken.lengths.sum())
+        self.counters.tx_full += len(batch) - count
+        self.counters.wakeups = self._sender.calls
+        return count
+
+    def flush(self) -> bool:
+        """See `Port.flush`: what was sent has left."""
+        return True
+
+    def check(self) -> None:
+        """Make sure that the interface is still there.
+
+        Raises:
+            GatewayError: It is gone.
+        """
+        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        try:
+            socket.if_nametoindex(self.interface)
+        except OSError:
+            raise GatewayError(f"the interface {self.interface} is gone") from None
+
+    def accounting(self) -> Accounting:
+        """See `Port.accounting`."""
+        waiting = self._ring.waiting()
+        return Accounting(fill=self._ring.slots - self._ring.lent - waiting, rx=waiting)
+
+    @property
+    def lent(self) -> int:
+        """Frames of its ring that are lent."""
+        return self._ring.lent
+
+    @property
+    def slots(self) -> int:
+        """Frames that its ring has."""
+        return self._ring.slots
+
+    def lost_frames(self) -> int:
+        """See `Port.lost_frames`."""
+        raw = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        self._lost += int(struct.unpack("=II", raw)[1])
+        return self._lost
+
+    def as_json(self) -> dict[str, Any]:
+        """See `Port.as_json`."""
+        return {
+            "kind": "packet_mmap",
+            "interface": self.interface,
+            "crossing": self.crossing.value,
+            "slots": self._ring.slots,
+            "slot_bytes": self._ring.slot_bytes,
+            "lost_frames": self.lost_frames(),
+            "counters": self.counters.as_json(),
+            "accounting": asdict(self.accounting()),
+        }
+
+    def close(self) -> None:
+        """See `Port.close`."""
+        self._ring.close()
+        self._socket.close()
+
+
+def _captured_at(batch: Batch, slot_bytes: int) -> Numbers:
+    """Where frames began when they came out of the kernel (or had their tag put back)."""
+    slots = batch.offsets & -slot_bytes
+    headers = batch.memory.reshape(-1, slot_bytes)[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
+    captured: Numbers = slots + headers["mac"][slots // slot_bytes].astype(np.int64)
+    return captured

@@ -1,0 +1,165 @@
+"""A port on a plain packet socket, for comparison: one system call a frame, and two copies of it in user space.
+
+This is how a straightforward Python forwarder works: ``recv`` makes a new object of every frame, whose bytes go into a
+buffer where they can be changed, and from there into a new object that ``send`` takes.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import GatewayError
+from emulator.linux.packet_filter import attach
+from gateway.filter import Instruction
+from gateway.interface import mac_address
+from gateway.ring import ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, PACKET_VNET_HDR, SOL_PACKET
+from gateway.rings.batch import Batch
+from gateway.rings.copies import CopyLedger, Crossing
+from gateway.rings.frames import Accounting, FramePool
+from gateway.rings.port import PortCounters
+from gateway.rings.virtio import HEADER_BYTES, follow_frames
+
+_HEADROOM_BYTES = 128
+_FRAME_BYTES = 1 << 17
+"""Super-packets have up to 64 KiB, and their headers."""
+_SO_RCVBUFFORCE, _SO_SNDBUFFORCE = 33, 32
+_BUFFER_BYTES = 1 << 24
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM})
+
+
+class PlainPort:
+    """See the module.
+
+    Args:
+        interface: Name of an Ethernet interface in this network namespace.
+        frames: Frames that can be lent at a time.
+        accept: Classic BPF program that says which frames arrive; empty: all.
+
+    Raises:
+        GatewayError: There is no such interface, or no right to open a packet socket.
+    """
+
+    crossing = Crossing.COPY
+
+    def __init__(
+        self, interface: str, frames: int = 256, accept: tuple[Instruction, ...] = (), copies: CopyLedger | None = None
+    ) -> None:
+        self.interface = interface
+        self.counters = PortCounters()
+        self.copies = copies or CopyLedger()
+        self._lost = 0
+        self._pool = FramePool(np.zeros(frames * _FRAME_BYTES, dtype=np.uint8), _FRAME_BYTES)
+        try:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except PermissionError:
+            raise GatewayError(f"no packet socket on {interface}: run as root of its namespace") from None
+        try:
+            self.mac = mac_address(self._socket, interface)
+            self._socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+            self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
+            if accept:
+                attach(self._socket, accept)
+            self._socket.setblocking(False)
+            self._socket.bind((interface, ETH_P_ALL))
+        except OSError as error:
+            self._socket.close()
+            raise GatewayError(f"cannot open a packet socket on {interface}: {error.strerror or error}") from None
+
+    def fileno(self) -> int:
+        """See `Port.fileno`."""
+        return self._socket.fileno()
+
+    def receive(self, limit: int) -> Batch:
+        """See `Port.receive`."""
+        taken = self._pool.lend(limit)
+        count = 0
+        lengths = np.zeros(len(taken), dtype=np.int64)
+        for offset in taken.tolist():
+            try:
+                data = self._socket.recv(_FRAME_BYTES - _HEADROOM_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno == errno.ENETDOWN:
+                    break
+                raise GatewayError(f"cannot receive on {self.interface}: {error.strerror}") from None
+            self.copies.put("out of recv's object", self._pool.memory, offset + _HEADROOM_BYTES - HEADER_BYTES, data)
+            lengths[count] = len(data) - HEADER_BYTES
+            count += 1
+        self._pool.release(taken[count:])
+        offsets = taken[:count] + _HEADROOM_BYTES
+        self.counters.wakeups += count + 1
+        self.counters.rx_frames += count
+        self.counters.rx_bytes += int(lengths[:count].sum())
+        return Batch(self._pool, offsets, lengths[:count], virtio=offsets - HEADER_BYTES)
+
+    def send(self, batch: Batch) -> int:
+        """See `Port.send`."""
+        if isinstance(batch.owner, FramePool) and batch.owner.frame_bytes == _FRAME_BYTES:
+            follow_frames(batch, (batch.offsets & -_FRAME_BYTES) + _HEADROOM_BYTES)
+        count = 0
+        for number in range(len(batch)):
+            try:
+                self._socket.send(self._joined(batch, number))
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    break
+                self.counters.tx_refused += 1
+            else:
+                self.counters.tx_frames += 1
+                self.counters.tx_bytes += int(batch.lengths[number])
+            count += 1
+        self.counters.wakeups += count
+        self.counters.tx_full += len(batch) - count
+        batch.take(slice(count)).release()
+        return count
+
+    def _joined(self, batch: Batch, number: int) -> bytes:
+        start, length = int(batch.offsets[number]), int(batch.lengths[number])
+        virtio = int(batch.virtio[number]) if batch.virtio is not None else -1
+        if virtio >= 0 and virtio + HEADER_BYTES == start:
+            return self.copies.take("into send's object", batch.memory, virtio, HEADER_BYTES + length)
+        header = batch.memory[virtio : virtio + HEADER_BYTES].tobytes() if virtio >= 0 else bytes(HEADER_BYTES)
+        self.copies.count("into send's object", 1, length)
+        return header + batch.frame(number)
+
+    def flush(self) -> bool:
+        """See `Port.flush`: what was sent has left."""
+        return True
+
+    def accounting(self) -> Accounting:
+        """See `Port.accounting`: the kernel has frames of its own."""
+        return Accounting()
+
+    @property
+    def pool(self) -> FramePool:
+        """Its buffer."""
+        return self._pool
+
+    def lost_frames(self) -> int:
+        """See `Port.lost_frames`."""
+        raw = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        self._lost += int.from_bytes(raw[4:], "little")
+        return self._lost
+
+    def as_json(self) -> dict[str, Any]:
+        """See `Port.as_json`."""
+        return {
+            "kind": "socket",
+            "interface": self.interface,
+            "crossing": self.crossing.value,
+            "lost_frames": self.lost_frames(),
+            "counters": self.counters.as_json(),
+            "accounting": asdict(self.accounting()),
+        }
+
+    def close(self) -> None:
+        """See `Port.close`."""
+        self._socket.close()

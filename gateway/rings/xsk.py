@@ -1,0 +1,446 @@
+"""An AF_XDP port: one queue of one interface, its four rings mapped, its frames in a memory that ports share.
+
+What is received is a list of descriptors (place, length) in the receive ring; forwarding writes them into the transmit
+ring of another port on the same memory. Where the bytes lie never changes and user space never copies them. All rings
+are read and written in batches by numpy. Sent frames come back through the completion ring into the pool, from which
+the fill ring offers them for new arrivals.
+
+An XDP program must redirect the queue's packets to the socket (see `gateway.offload`). Who needs this: CAP_NET_RAW,
+and CAP_IPC_LOCK or enough RLIMIT_MEMLOCK for the memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import GatewayError
+from gateway.interface import mac_address
+from gateway.rings import xsk_abi as abi
+from gateway.rings.batch import Batch, Fragments, Numbers
+from gateway.rings.copies import CopyLedger, Crossing
+from gateway.rings.frames import LENT, Accounting
+from gateway.rings.index import Consumer, Producer, RingMemory
+from gateway.rings.port import PortCounters
+from gateway.rings.umem import Umem
+
+_SO_SNDBUFFORCE = 32
+_SEND_BUFFER_BYTES = 1 << 28
+"""Frames on their way through the kernel are charged to the socket; the rings are to be the limit."""
+
+_TRY_AGAIN = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOBUFS})
+_DOWN = frozenset({errno.ENETDOWN, errno.ENXIO})
+_LEAST_FRAME_BYTES = 14
+_MAX_PIECES = 18
+"""Most pieces that the kernel makes of a packet: one, and MAX_SKB_FRAGS."""
+
+_NONE: Numbers = np.empty(0, dtype=np.int64)
+
+
+class Mode(str, Enum):
+    """How bytes get between device and memory."""
+
+    AUTO = "auto"
+    """Without a copy if the driver can, else with one."""
+    COPY = "copy"
+    ZERO_COPY = "zero_copy"
+
+
+_MODE_FLAGS = {Mode.AUTO: 0, Mode.COPY: abi.XDP_COPY, Mode.ZERO_COPY: abi.XDP_ZEROCOPY}
+
+
+@dataclass(frozen=True)
+class RingSizes:
+    """Entries of the four rings, powers of two. The fill ring is the queue for arrivals, the transmit ring that out."""
+
+    rx: int = 2048
+    tx: int = 2048
+    fill: int = 2048
+    completion: int = 2048
+
+
+class XskRings:
+    """The four rings: those of a socket, or of a kernel that is played in a test."""
+
+    def __init__(self, rx: RingMemory, tx: RingMemory, fill: RingMemory, completion: RingMemory) -> None:
+        self.rx = Consumer(rx)
+        self.tx = Producer(tx)
+        self.fill = Producer(fill)
+        self.completion = Consumer(completion)
+
+    def close(self) -> None:
+        """Let go of the mappings."""
+        for ring in (self.rx, self.tx, self.fill, self.completion):
+            ring.close()
+
+
+class XskCore:
+    """Everything that a port does but system calls: frames between pool, rings and batches.
+
+    Args:
+        umem: The memory.
+        rings: The four rings.
+        stamped: The XDP program puts the time of arrival into the 8 bytes before each frame.
+        long_frames: Frames may come in several pieces.
+    """
+
+    def __init__(self, umem: Umem, rings: XskRings, copies: CopyLedger, *, stamped: bool, long_frames: bool) -> None:
+        self._pool = umem.pool
+        self._rings = rings
+        self._receiver, self._sender = umem.pool.add_port()
+        self._stamped = stamped
+        self._long = long_frames
+        self._headroom = umem.plan.headroom_bytes + abi.PACKET_HEADROOM_BYTES
+        self._words = umem.memory.view(np.int64)
+        self.copies = copies
+        self.counters = PortCounters()
+
+    def receive(self, limit: int) -> Batch:
+        """See `Port.receive`."""
+        rings = self._rings
+        if self._long:
+            limit = max(limit, _MAX_PIECES)
+        offsets, raw_lengths, options = rings.rx.read(limit)
+        fragments = None
+        count = len(offsets)
+        if not count:
+            self.refill()
+            return Batch(self._pool, offsets, _NONE)
+        places, lengths = offsets, raw_lengths.astype(np.int64)
+        if self._long and (options & abi.XDP_PKT_CONTD).any():
+            count, offsets, lengths, fragments = _join(offsets, lengths, (options & abi.XDP_PKT_CONTD) != 0)
+            places = places[:count]
+        self._pool.hand_over(places, self._receiver, LENT)
+        rings.rx.consume(count)
+        self.refill()
+        self.counters.rx_frames += len(offsets)
+        self.counters.rx_bytes += int(lengths.sum())
+        arrivals = self._words[(offsets >> 3) - 1] if self._stamped else None
+        return Batch(self._pool, offsets, lengths, arrivals, fragments)
+
+    def refill(self) -> None:
+        """Offer free frames to the kernel for what arrives."""
+        fill = self._rings.fill
+        room = fill.room()
+        if room:
+            frames = self._pool.take(room, self._receiver)
+            if len(frames):
+                fill.push(frames)
+
+    def reap(self) -> None:
+        """Take back what was sent."""
+        completion = self._rings.completion
+        (done,) = completion.read(completion.waiting())
+        if len(done):
+            self._pool.give(done, self._sender)
+            completion.consume(len(done))
+
+    def enqueue(self, batch: Batch) -> int:
+        """Write descriptors into the transmit ring; see `Port.send`."""
+        self.reap()
+        if batch.owner is not self._pool:
+            return self._enqueue_copies(batch)
+        if batch.fragments is not None:
+            return self._enqueue_pieces(batch)
+        tx = self._rings.tx
+        count = min(len(batch), tx.room())
+        offsets, lengths = batch.offsets[:count], batch.lengths[:count]
+        fitting = self._pool.fits(offsets, lengths)
+        fitting &= lengths >= _LEAST_FRAME_BYTES
+        if not fitting.all():
+            # The kernel would swallow the descriptor, and its frame would be lost to us for ever.
+            self._refuse(batch.take(slice(count)).take(~fitting))
+            offsets, lengths = offsets[fitting], lengths[fitting]
+        self._pool.hand_over(offsets, LENT, self._sender)
+        if self._long:
+            tx.push(offsets, lengths, np.zeros(len(offsets), dtype=np.uint32))
+        else:
+            tx.push(offsets, lengths)
+        self._count_sent(len(offsets), lengths, len(batch) - count)
+        return count
+
+    def _refuse(self, batch: Batch) -> None:
+        batch.release()
+        self.counters.tx_refused += len(batch)
+
+    def _count_sent(self, frames: int, lengths: Numbers, left: int) -> None:
+        self.counters.tx_frames += frames
+        self.counters.tx_bytes += int(lengths.sum())
+        self.counters.tx_full += left
+
+    def _enqueue_pieces(self, batch: Batch) -> int:
+        """The same for frames of several pieces, of which either all enter the ring or none."""
+        fragments = batch.fragments
+        if fragments is None:
+            return 0
+        tx = self._rings.tx
+        count = int(np.searchsorted(np.cumsum(1 + fragments.counts), tx.room(), side="right"))
+        taken = batch.take(slice(count))
+        pieces = taken.fragments or fragments
+        heads = np.where(pieces.counts > 0, pieces.heads_end - taken.offsets, taken.lengths)
+        fitting = self._pool.fits(taken.offsets, heads) & (heads >= _LEAST_FRAME_BYTES)
+        fitting &= (pieces.counts < _MAX_PIECES) & (self._long | (pieces.counts == 0))
+        if not fitting.all():
+            self._refuse(taken.take(~fitting))
+            taken, heads = taken.take(fitting), heads[fitting]
+            pieces = taken.fragments or fragments
+        total = len(taken) + len(pieces.offsets)
+        # Heads go where the pieces of those before end; the further pieces take all other places, in order.
+        ends = np.cumsum(1 + pieces.counts)
+        at_heads = ends - 1 - pieces.counts
+        at_rest = np.ones(total, dtype=bool)
+        at_rest[at_heads] = False
+        offsets, lengths = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+        offsets[at_heads], lengths[at_heads] = taken.offsets, heads
+        offsets[at_rest], lengths[at_rest] = pieces.offsets, pieces.lengths
+        options = np.full(total, abi.XDP_PKT_CONTD, dtype=np.uint32)
+        options[ends - 1] = 0
+        self._pool.hand_over(offsets, LENT, self._sender)
+        tx.push(offsets, lengths, options)
+        self._count_sent(len(taken), taken.lengths, len(batch) - count)
+        return count
+
+    def _enqueue_copies(self, batch: Batch) -> int:
+        """Frames of another memory: into frames of ours, by the function that counts copies."""
+        tx, pool = self._rings.tx, self._pool
+        count = min(len(batch), tx.room(), pool.free)
+        taken = batch.take(slice(count))
+        room_bytes = pool.frame_bytes - self._headroom
+        fitting = (taken.lengths >= _LEAST_FRAME_BYTES) & (taken.lengths <= room_bytes)
+        if taken.fragments is not None:
+            fitting &= taken.fragments.counts == 0
+        if not fitting.all():
+            self._refuse(taken.take(~fitting))
+            taken = taken.take(fitting)
+        offsets = pool.take(len(taken), self._sender) + self._headroom
+        self.copies.move("between memories", pool.memory, offsets, taken.memory, taken.offsets, taken.lengths)
+        taken.release()
+        if self._long:
+            tx.push(offsets, taken.lengths, np.zeros(len(offsets), dtype=np.uint32))
+        else:
+            tx.push(offsets, taken.lengths)
+        self._count_sent(len(taken), taken.lengths, len(batch) - count)
+        return count
+
+    def accounting(self) -> Accounting:
+        """See `Port.accounting`. Frames move on meanwhile, so each is looked for where it comes last first."""
+        rings = self._rings
+        rx, fill = rings.rx.waiting(), rings.fill.waiting()
+        completion, tx = rings.completion.waiting(), rings.tx.waiting()
+        held = self._pool.held_by(self._receiver) + self._pool.held_by(self._sender)
+        return Accounting(fill, rx, tx, completion, held - fill - rx - tx - completion)
+
+    def reclaim(self) -> None:
+        """Take back all frames, when the kernel has let go of them."""
+        self._pool.reclaim(self._receiver)
+        self._pool.reclaim(self._sender)
+
+
+def _join(offsets: Numbers, lengths: Numbers, goes_on: Any) -> tuple[int, Numbers, Numbers, Fragments]:
+    """Make frames of pieces.
+
+    Returns:
+        How many pieces make up whole frames, and of these frames the offsets, lengths and further pieces.
+    """
+    whole = np.flatnonzero(~goes_on)
+    count = int(whole[-1]) + 1 if len(whole) else 0
+    ends = whole + 1
+    starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
+    counts = ends - starts
+    rest = np.ones(count, dtype=bool)
+    rest[starts] = False
+    totals = np.add.reduceat(lengths[:count], starts) if count else _NONE
+    heads, pieces = (
+        offsets[:count][starts],
+        Fragments(
+            counts - 1, offsets[:count][rest], lengths[:count][rest], offsets[:count][starts] + lengths[:count][starts]
+        ),
+    )
+    return count, heads, totals, pieces
+
+
+class XskPort:
+    """See the module.
+
+    Args:
+        umem: The memory; ports on one memory forward between each other without a copy.
+        interface: Name of an Ethernet interface in this network namespace.
+        queue: Which of its queues.
+        sizes: Entries of the rings.
+        mode: How the bytes get into the memory and out; that of the first port on a memory is that of all.
+        stamped: The XDP program stamps arrivals.
+        long_frames: Take packets that are longer than a frame, in pieces; needs Linux 6.6.
+
+    Raises:
+        GatewayError: The kernel refuses.
+    """
+
+    def __init__(
+        self,
+        umem: Umem,
+        interface: str,
+        queue: int = 0,
+        sizes: RingSizes | None = None,
+        *,
+        mode: Mode = Mode.AUTO,
+        stamped: bool = False,
+        long_frames: bool = False,
+        copies: CopyLedger | None = None,
+    ) -> None:
+        self.interface = interface
+        self.queue = queue
+        self.sizes = sizes or RingSizes()
+        self._umem = umem
+        self._maps: list[mmap.mmap] = []
+        try:
+            self._socket = socket.socket(abi.AF_XDP, socket.SOCK_RAW, 0)
+        except OSError as error:
+            reason = "run as root of its namespace" if error.errno == errno.EPERM else error.strerror
+            raise GatewayError(f"no AF_XDP socket on {interface}: {reason}") from None
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                self.mac = mac_address(probe, interface)
+            umem.register(self._socket)
+            rings = self._make_rings()
+            flags = _MODE_FLAGS[mode] | abi.XDP_USE_NEED_WAKEUP | (abi.XDP_USE_SG if long_frames else 0)
+            umem.bind(self._socket, flags, socket.if_nametoindex(interface), queue)
+            self.crossing = Crossing.NONE if abi.is_zero_copy(self._socket) else Crossing.COPY
+        except OSError as error:
+            self._socket.close()
+            raise GatewayError(f"AF_XDP on {interface}, queue {queue}: {error.strerror or error}") from None
+        except BaseException:
+            self._socket.close()
+            raise
+        self._rings = rings
+        self.core = XskCore(umem, rings, copies or CopyLedger(), stamped=stamped, long_frames=long_frames)
+        self.core.refill()
+
+    def _make_rings(self) -> XskRings:
+        sock, sizes = self._socket, self.sizes
+        for option, entries in (
+            (abi.XDP_UMEM_FILL_RING, sizes.fill),
+            (abi.XDP_UMEM_COMPLETION_RING, sizes.completion),
+            (abi.XDP_RX_RING, sizes.rx),
+            (abi.XDP_TX_RING, sizes.tx),
+        ):
+            abi.set_ring_size(sock, option, entries)
+        with contextlib.suppress(OSError):
+            abi.set_send_budget(sock, sizes.tx)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
+        rx, tx, fill, completion = abi.mmap_offsets(sock)
+        return XskRings(
+            self._map(rx, sizes.rx, abi.DESCRIPTOR, abi.PGOFF_RX),
+            self._map(tx, sizes.tx, abi.DESCRIPTOR, abi.PGOFF_TX),
+            self._map(fill, sizes.fill, abi.ADDRESS, abi.PGOFF_FILL),
+            self._map(completion, sizes.completion, abi.ADDRESS, abi.PGOFF_COMPLETION),
+        )
+
+    def _map(self, at: abi.RingOffsets, size: int, kind: np.dtype[Any], page_offset: int) -> RingMemory:
+        length = at.entries + size * kind.itemsize
+        mapping = mmap.mmap(self._socket.fileno(), length, mmap.MAP_SHARED | mmap.MAP_POPULATE, offset=page_offset)
+        self._maps.append(mapping)
+        memory = np.frombuffer(mapping, dtype=np.uint8)
+        return RingMemory(memory, at.producer, at.consumer, at.flags, at.entries, size, kind)
+
+    @property
+    def counters(self) -> PortCounters:
+        """See `Port.counters`."""
+        return self.core.counters
+
+    @property
+    def copies(self) -> CopyLedger:
+        """See `Port.copies`."""
+        return self.core.copies
+
+    def fileno(self) -> int:
+        """See `Port.fileno`; waiting on it with poll(2) or epoll(7) also makes the kernel go on sending."""
+        return self._socket.fileno()
+
+    def receive(self, limit: int) -> Batch:
+        """See `Port.receive`."""
+        batch = self.core.receive(limit)
+        if self._rings.fill.needs_wakeup():
+            self._wake(lambda: self._socket.recv(0, socket.MSG_DONTWAIT))
+        return batch
+
+    def send(self, batch: Batch) -> int:
+        """See `Port.send`."""
+        count = self.core.enqueue(batch)
+        self._kick()
+        return count
+
+    def flush(self) -> bool:
+        """See `Port.flush`."""
+        core, rings = self.core, self._rings
+        core.reap()
+        core.refill()
+        if rings.tx.waiting():
+            self._kick()
+            core.reap()
+        return not rings.tx.waiting()
+
+    def _kick(self) -> None:
+        """Let the kernel send, until it has taken all or takes no more."""
+        tx = self._rings.tx
+        waiting = tx.waiting()
+        while waiting and tx.needs_wakeup():
+            self._wake(lambda: self._socket.send(b"", socket.MSG_DONTWAIT))
+            before, waiting = waiting, tx.waiting()
+            if waiting == before:
+                return
+            if waiting:
+                self.core.reap()
+
+    def _wake(self, call: Callable[[], object]) -> None:
+        """Make a system call that carries no data, only a wake-up."""
+        self.core.counters.wakeups += 1
+        try:
+            call()
+        except OSError as error:
+            if error.errno not in _TRY_AGAIN and error.errno not in _DOWN:
+                raise GatewayError(f"AF_XDP on {self.interface}: {error.strerror}") from None
+
+    def accounting(self) -> Accounting:
+        """See `Port.accounting`."""
+        return self.core.accounting()
+
+    def statistics(self) -> abi.Statistics:
+        """What the kernel counts for the socket."""
+        return abi.statistics(self._socket)
+
+    def lost_frames(self) -> int:
+        """See `Port.lost_frames`."""
+        counted = self.statistics()
+        return counted.rx_dropped + counted.rx_ring_full
+
+    def as_json(self) -> dict[str, Any]:
+        """See `Port.as_json`."""
+        return {
+            "kind": "af_xdp",
+            "interface": self.interface,
+            "queue": self.queue,
+            "crossing": self.crossing.value,
+            "rings": asdict(self.sizes),
+            "lost_frames": self.lost_frames(),
+            "kernel": asdict(self.statistics()),
+            "counters": self.counters.as_json(),
+            "accounting": asdict(self.accounting()),
+        }
+
+    def close(self) -> None:
+        """Close the socket; all frames that the kernel had are free again."""
+        self._umem.unbind(self._socket)
+        self._rings.close()
+        for mapping in self._maps:
+            mapping.close()
+        self._socket.close()
+        self.core.reclaim()
