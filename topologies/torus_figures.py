@@ -74,9 +74,14 @@ def twisted_bisection(lattice: Lattice, rate_bps: int) -> Bisection:
     """
     half = lattice.cards // 2
     least = ceil(half * (lattice.cards - half) / max(lattice.uniform_loads.values()) - 1e-9)
-    waves = sorted(_waves(lattice), key=lambda wave: _stiffness(lattice, wave))[1 : _BEST_CUTS + 1]
-    most = min(_cut(lattice, wave) for wave in waves)
+    most = _links_out_of(lattice, best_wave_half(lattice))
     return Bisection(least * rate_bps, most * rate_bps)
+
+
+def best_wave_half(lattice: Lattice) -> frozenset[Place]:
+    """Half of the cards with few links to the others: those where a wave around the torus is ahead."""
+    waves = sorted(_waves(lattice), key=lambda wave: _stiffness(lattice, wave))[1 : _BEST_CUTS + 1]
+    return min((_ahead(lattice, wave) for wave in waves), key=lambda half: _links_out_of(lattice, half))
 
 
 def _waves(lattice: Lattice) -> Iterator[tuple[float, ...]]:
@@ -97,10 +102,14 @@ def _stiffness(lattice: Lattice, wave: tuple[float, ...]) -> float:
     return sum(1 - cos(2 * pi * wave[direction.dimension]) for direction in lattice.directions)
 
 
-def _cut(lattice: Lattice, wave: tuple[float, ...]) -> int:
-    """Links between the half of the cards where the wave is ahead and the others."""
+def _ahead(lattice: Lattice, wave: tuple[float, ...]) -> frozenset[Place]:
+    """The half of the cards where the wave is ahead."""
     turns = {place: sum(a * b for a, b in zip(wave, place, strict=True)) % 1 for place in lattice.places()}
-    half = set(sorted(turns, key=lambda place: (round(turns[place], 9) % 1, place))[: lattice.cards // 2])
+    ordered = sorted(turns, key=lambda place: (round(turns[place], 9) % 1, place))
+    return frozenset(ordered[: lattice.cards // 2])
+
+
+def _links_out_of(lattice: Lattice, half: frozenset[Place]) -> int:
     return sum(lattice.neighbour(place, direction) not in half for place in half for direction in lattice.directions)
 
 
