@@ -214,8 +214,9 @@ def is_reserved(port: int) -> bool:
 def error_text(message: Any) -> str:
     """What a switch complains about, in words."""
     kind = ofp.ofp_error_type_to_str(message.type)
-    code = ofp.ofp_error_code_to_str(message.type, message.code) if hasattr(message, "code") else "experimenter"
-    return f"{kind} {code}"
+    if message.code is None:  # Open vSwitch says so what OpenFlow 1.3 has no code for
+        return f"{kind} {message.exp_type} of experimenter {message.experimenter:#x}"
+    return f"{kind} {ofp.ofp_error_code_to_str(message.type, message.code)}"
 
 
 def is_demotion(message: Any) -> bool:

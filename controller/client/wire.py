@@ -82,7 +82,7 @@ class Wire:
         connection = self.connection(timeout_s)
         try:
             response = self.begin(connection, method, target, data, sent)
-            return self._read(target, response)
+            return self._read(target, response, empty=method != "GET")
         except (OSError, http.client.HTTPException) as error:
             raise ControllerError(f"{self.where(target)}: {error or type(error).__name__}") from None
         finally:
@@ -113,11 +113,11 @@ class Wire:
         """The address of a resource without its parameters, for messages."""
         return self.url + target.partition("?")[0]
 
-    def _read(self, target: str, response: http.client.HTTPResponse) -> Answer:
+    def _read(self, target: str, response: http.client.HTTPResponse, *, empty: bool) -> Answer:
         text = response.read()
         headers = {name.lower(): value for name, value in response.getheaders()}
         try:
-            data = json.loads(text) if text or response.status == http.client.OK else None
+            data = None if not text and (empty or response.status != http.client.OK) else json.loads(text)
         except ValueError:
             raise ControllerError(f"{self.where(target)}: the answer is not JSON") from None
         if not http.client.OK <= response.status <= _HIGHEST_SUCCESS:
@@ -127,7 +127,7 @@ class Wire:
     def refused(self, target: str, response: http.client.HTTPResponse) -> ControllerError:
         """What a response says that is no success, or not what was asked for."""
         try:
-            self._read(target, response)
+            self._read(target, response, empty=False)
         except ControllerError as error:
             return error
         return ControllerError(f"{self.where(target)}: the answer is not a stream of events")

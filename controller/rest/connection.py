@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -41,6 +43,41 @@ class Patience:
     room_s: float = 1.0
 
 
+MOST_UNREAD_BYTES = 64 << 20
+_SMALL_BYTES = 65_536
+
+
+class Outbox:
+    """How much of large answers is in memory because clients have not read it yet, on all connections together.
+
+    Args:
+        most_bytes: At most so much; but one answer, however large, is always possible.
+    """
+
+    def __init__(self, most_bytes: int = MOST_UNREAD_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+
+    @contextlib.contextmanager
+    def place(self, size: int) -> Iterator[None]:
+        """Room for an answer of some bytes.
+
+        Raises:
+            Problem: There is none.
+        """
+        if size <= _SMALL_BYTES:
+            yield
+            return
+        if self._bytes and self._bytes + size > self._most_bytes:
+            detail = f"{self._bytes} bytes of other answers wait to be read by slow clients"
+            raise Problem(503, detail, {"Retry-After": "1"})
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+
+
 class Gone(Exception):
     """The other side left, or was too slow for an answer to be of use."""
 
@@ -53,16 +90,18 @@ class Connection:
         api: Answers.
         streams: Sends events as they happen.
         patience: How long the client may take.
+        outbox: What large answers wait in.
 
     Attributes:
         waiting_since: When it began to wait for a request, on the monotonic clock in seconds; None: it has one.
     """
 
-    def __init__(self, sock: Any, api: Api, streams: Streams, patience: Patience) -> None:
+    def __init__(self, sock: Any, api: Api, streams: Streams, patience: Patience, outbox: Outbox) -> None:
         self._sock = sock
         self._api = api
         self._streams = streams
         self._patience = patience
+        self._outbox = outbox
         self._received = bytearray()
         self.waiting_since: float | None = time.monotonic()
 
@@ -139,7 +178,12 @@ class Connection:
             except Problem as problem:
                 self.refuse(problem)
             return False
-        self._send(response, head.method, keep=head.keeps_alive)
+        try:
+            with self._outbox.place(len(response.body)):
+                self._send(response, head.method, keep=head.keeps_alive)
+        except Problem as problem:
+            response = problem_response(problem, head.target.partition("?")[0])
+            self._send(response, head.method, keep=head.keeps_alive)
         return head.keeps_alive
 
     def _send(self, response: Response, method: str, *, keep: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from controller.green import eventlet
 from controller.rest.api import Api
-from controller.rest.connection import Connection, Gone, Patience
+from controller.rest.connection import MOST_UNREAD_BYTES, Connection, Gone, Outbox, Patience
 from controller.rest.http import Problem
 from controller.rest.streams import Streams
 
@@ -31,6 +31,7 @@ class Server:
         streams: Sends events as they happen.
         most: How many connections there may be.
         patience: How long clients may take.
+        most_unread_bytes: How much of large answers may wait to be read.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class Server:
         streams: Streams | None = None,
         most: int = MOST_CONNECTIONS,
         patience: Patience = Patience(),  # noqa: B008  # it is immutable
+        most_unread_bytes: int = MOST_UNREAD_BYTES,
     ) -> None:
         self._api = api
         self._streams = streams or Streams()
         self._most = most
         self._patience = patience
+        self._outbox = Outbox(most_unread_bytes)
         self._open: dict[Connection, Any] = {}
 
     def run(self, sock: Any) -> None:
@@ -58,7 +61,7 @@ class Server:
             self._admit(connection, address)
 
     def _admit(self, sock: Any, address: Any) -> None:
-        served = Connection(sock, self._api, self._streams, self._patience)
+        served = Connection(sock, self._api, self._streams, self._patience, self._outbox)
         if len(self._open) >= self._most and not self._make_room():
             LOG.debug("REST connection from %s refused: there are %d", address[0], len(self._open))
             eventlet.spawn_n(_turn_away, served, sock)

@@ -42,7 +42,7 @@ def rest_server(log: Path, *arguments: str) -> Iterator[tuple[int, subprocess.Po
 def main() -> None:
     from controller.green import eventlet
     from controller.rest.api import Api
-    from controller.rest.connection import Patience
+    from controller.rest.connection import MOST_UNREAD_BYTES, Patience
     from controller.rest.server import Server
     from controller.rest.streams import Streams
     from controller.rest.tokens import load_tokens
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--slow-s", type=float, default=1.0)
     for name in ("idle", "head", "body", "write", "room"):
         parser.add_argument(f"--{name}-s", type=float, default=getattr(Patience(), f"{name}_s"))
+    parser.add_argument("--unread-bytes", type=int, default=MOST_UNREAD_BYTES)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     backend = FakeBackend(store=arguments.store)
@@ -64,7 +65,7 @@ def main() -> None:
     sock = eventlet.listen(("127.0.0.1", 0), backlog=4096, reuse_port=False)
     patience = Patience(arguments.idle_s, arguments.head_s, arguments.body_s, arguments.write_s, arguments.room_s)
     streams = Streams(arguments.streams, arguments.heartbeat_s, arguments.slow_s)
-    server = Server(api, streams, arguments.most, patience)
+    server = Server(api, streams, arguments.most, patience, arguments.unread_bytes)
     sys.stdout.write(json.dumps({"port": sock.getsockname()[1]}) + "\n")
     sys.stdout.flush()
 

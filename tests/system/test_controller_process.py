@@ -318,8 +318,11 @@ PORTS = struct.pack("!BBHIHH4x", 4, 19, 16, 3, 13, 0)
         (HELLO, features(0), PORTS),
         (HELLO, features((1 << 64) - 1), PORTS),
         (HELLO, HELLO, features(1), features(2), PORTS, PORTS),
+        # An error without a code of OpenFlow's own, as Open vSwitch sends them.
+        (HELLO, features(1), PORTS, struct.pack("!BBHIHHI", 4, 1, 16, 4, 0xFFFF, 2640, 0x4F4E4600)),
+        (HELLO, features(1), PORTS, struct.pack("!BBHIHH", 4, 1, 12, 4, 0xFFFF, 2640)),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_peers_that_speak_no_openflow(controller: RunningController, messages: tuple[bytes, ...]) -> None:
     """Garbage, old versions, truncated and absurd messages end their own connection and nothing else."""

@@ -379,6 +379,33 @@ def test_answers_that_are_not_read(hasty: tuple[str, Any]) -> None:
     assert memory_bytes(process.pid) - before < 64 * MIB
 
 
+def test_what_waits_to_be_read_is_bounded(tmp_path: Path) -> None:
+    """Clients that ask for large answers and do not read leave no memory for more: others are told, in a small answer,
+    and served once those were cut off.
+    """
+    options = ("--unread-bytes", "500000", "--write-s", "0.5")
+    with rest_server(tmp_path / "log", *options) as (port, process), ExitStack() as stack:
+        client = ControllerClient(f"http://127.0.0.1:{port}")
+        size = len(json.dumps(client.get("/v1/openapi.json")))
+        assert 65_536 < size < 500_000
+        before = memory_bytes(process.pid)
+        for _ in range(10):
+            sock = stack.enter_context(connect(f"127.0.0.1:{port}"))
+            sock.sendall(request("GET", "/v1/openapi.json", close=False) * 200)
+        refusals = 0
+        for _ in range(100_000):
+            try:
+                client.get("/v1/openapi.json")
+            except Unavailable as full:
+                refusals += full.retry_after_s == 1 and "wait to be read by slow clients" in full.detail
+                assert client.health()["ready"] is True
+            else:
+                if refusals:
+                    break
+        assert refusals
+        assert memory_bytes(process.pid) - before < 16 * MIB
+
+
 def stream(address: str, *headers: str) -> socket.socket:
     """A stream of events whose head was read."""
     sock = connect(address)
