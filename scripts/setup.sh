@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what the project needs and is missing: system packages, a Python environment in .venv, and the
-# virtual-time kernel (cached outside the clone). Says what it does, does nothing twice, and may be run at any time.
+# virtual-time kernel and the gateway's XDP programs (both cached outside the clone). Says what it does, does nothing
+# twice, and may be run at any time.
 # usage: scripts/setup.sh [--bench] [--no-kernel]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -75,3 +76,7 @@ if [ "$kernel" = yes ]; then
     image=$("$python" kernel/build.py) || exit $?
     say "virtual-time kernel: $(tail -n 1 <<< "$image")"
 fi
+
+# 4. The gateway's XDP programs
+programs=$(as_owner .venv/bin/python -m gateway.offload.build) || exit $?
+say "XDP programs: $(dirname "$(tail -n 1 <<< "$programs")")"

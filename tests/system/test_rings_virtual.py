@@ -1,0 +1,26 @@
+"""Runs the tests of the batch ports on veth in one virtual-time kernel, and reports each of them here."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.offload.build import PROGRAMS, object_path
+from tests.support.guest_tests import FOLDER, names_of, run_guests
+
+pytestmark = pytest.mark.virtual
+
+GUESTS = [FOLDER / "rings_guest.py"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Failures of each test by its name."""
+    for program in PROGRAMS:
+        object_path(program)  # compiled here, if ever; the guest reads the same files
+    return run_guests(GUESTS, tmp_path_factory.mktemp("rings"))
+
+
+@pytest.mark.parametrize("name", [name for guest in GUESTS for name in names_of(guest)])
+def test_in_the_virtual_kernel(outcomes: dict[str, list[str]], name: str) -> None:
+    """The test of this name passed in the virtual kernel; see there for what it proves."""
+    assert outcomes[name] == [], "\n".join(outcomes[name])
