@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
-import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import pairwise
@@ -192,63 +188,10 @@ def test_topology_shows_what_is_connected(network: Network) -> None:
 
 
 @pytest.fixture
-def free_ports() -> list[int]:
-    """Ports of the loopback that were free a moment ago."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        return [sock.getsockname()[1] for sock in sockets]
-
-
-@pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[Network]:
     """One network of its own, for tests that break something."""
     with built(tmp_path, "gateway") as network:
         yield network
-
-
-_RYU = """
-import sys, controller.green
-from ryu import cfg
-from ryu.base.app_manager import AppManager
-import ryu.app.ofctl_rest
-port = sys.argv[1]
-cfg.CONF(["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", port,
-          "--wsapi-host", "127.0.0.1", "--wsapi-port", sys.argv[2]],
-         project="ryu", default_config_files=[], default_config_dirs=[])
-AppManager.run_apps(["ryu.app.ofctl_rest"])
-"""
-
-
-def test_ryu_resources_have_the_shapes_of_ryu_itself(gateway: Network, free_ports: list[int], tmp_path: Path) -> None:
-    """The same switches also connect to Ryu's own ofctl_rest; both answer alike.
-
-    Steps: add Ryu's unmodified application as a second controller of every switch; read each resource from both.
-    Verify: equal but for counters and ages, which have the same keys and types.
-    """
-    openflow, rest = free_ports[:2]
-    with (tmp_path / "ryu.log").open("w") as log:
-        ryu = subprocess.Popen([sys.executable, "-c", _RYU, str(openflow), str(rest)], stdout=log, stderr=log)
-        try:
-            words: list[str] = []
-            for node in FABRIC.switches:
-                targets = (f"tcp:{gateway.controller.openflow}", f"tcp:127.0.0.1:{openflow}")
-                words += ["--", "set-controller", node.name, *targets]
-            gateway.ovs.vsctl(*words)
-            theirs, ours = ControllerClient(f"http://127.0.0.1:{rest}"), gateway.client
-            gateway.ovs.vsctl("--", *_wait_connected(gateway.ovs))
-            _wait_for_ryu(theirs, ryu)
-            assert sorted(theirs.get("/stats/switches")) == ours.get("/stats/switches") == [1, 2, 3, 4, 5]
-            for dpid in (1, 3):
-                for path in (
-                    f"/stats/desc/{dpid}",
-                    f"/stats/flow/{dpid}",
-                    f"/stats/port/{dpid}",
-                    f"/stats/port/{dpid}/1",
-                ):
-                    assert _shape(ours.get(path)) == _shape(theirs.get(path)), path
-        finally:
-            ryu.terminate()
-            ryu.wait(20)
 
 
 def _wait_connected(ovs: DummyOvs) -> list[str]:
@@ -257,29 +200,6 @@ def _wait_connected(ovs: DummyOvs) -> list[str]:
     for ((_, uuid),) in rows:
         words += ["--", "wait-until", "controller", uuid, "is_connected=true"]
     return words[1:]
-
-
-def _wait_for_ryu(client: ControllerClient, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(2000):
-        assert process.poll() is None
-        try:
-            if len(client.get("/stats/switches")) == SWITCHES:
-                return
-        except ControllerError:
-            continue
-    raise AssertionError("Ryu did not get its switches")
-
-
-_VARYING = re.compile(r"(rx|tx)_(packets|bytes)|(byte|packet)_count|duration_n?sec")
-
-
-def _shape(data: Any) -> Any:
-    """Everything but the values of counters; lists of flows and ports in a fixed order."""
-    if isinstance(data, dict):
-        return {key: type(value).__name__ if _VARYING.fullmatch(key) else _shape(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return sorted((_shape(item) for item in data), key=lambda item: json.dumps(item, sort_keys=True))
-    return data
 
 
 def test_killed_controller_leaves_forwarding_and_finds_its_rules_again(gateway: Network, tmp_path: Path) -> None:
