@@ -39,6 +39,7 @@ SERVICE_PORTS: Mapping[tuple[int, int], Service] = {
 }
 """Services by protocol and port: NVMe/TCP and iSCSI, NFS and SMB, HTTP(S) and MinIO, RoCEv2."""
 
+_FIRST_VNI = integer(0)
 _UDP, _UDP_PART, _OTHER = integer(UDP), integer(16), np.array(Service.OTHER, np.uint8)
 
 
@@ -98,8 +99,8 @@ class Classifier:
     def tenant_of(self, ingress: int, vlan: Ints, vni: Ints) -> Ints:
         """The tenant of each frame, by its network identifier if it has one, else by its tag and port."""
         tenant: Ints = self._by_tag[ingress][vlan]
-        tunnelled = np.flatnonzero(vni != MISSING)
-        if tunnelled.size:
+        tunnelled = vni >= _FIRST_VNI
+        if np.count_nonzero(tunnelled):
             tenant[tunnelled] = self._by_vni.find((vni[tunnelled].view(np.uint64),))
         return tenant
 

@@ -23,6 +23,10 @@ class Counters:
 
     def count(self, reason: Bytes, lengths: Ints) -> None:
         """Count a batch; *lengths* are those with which the frames came in."""
+        if not np.count_nonzero(reason):
+            self._frames[Reason.FORWARDED] += lengths.size
+            self._bytes[Reason.FORWARDED] += np.add.reduce(lengths)
+            return
         self._frames += np.bincount(reason, minlength=REASONS)
         # Sums of less than 2^53 bytes are exact in floating point.
         self._bytes += np.bincount(reason, lengths, REASONS).astype(np.int64)

@@ -118,8 +118,8 @@ class Flows:
     def find(self, headers: Headers, tenant: Ints) -> Ints:
         """The flow of each frame, or `MISSING`; frames without a tenant or a whole packet have none."""
         found = self._narrow.find(narrow_keys(headers, tenant))
-        family = headers.family
         if np.count_nonzero(headers.plain) != found.size:
+            family = headers.family
             found[family != 4] = MISSING
             six = np.flatnonzero(family == 6)
             if six.size:

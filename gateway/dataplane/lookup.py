@@ -9,14 +9,14 @@ from ipaddress import IPv4Network, IPv6Network
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.dataplane.memory import Ints, Words, word
+from gateway.dataplane.memory import Ints, Words, integer, word
 
 MISSING = -1
 _MULTIPLIERS = tuple(
     word(value)
     for value in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 )
-_MIX = word(32)
+_MIX, _STEP, _MISSING = word(32), integer(1), integer(MISSING)
 _MASK64 = (1 << 64) - 1
 
 
@@ -25,15 +25,16 @@ class ExactTable:
 
     Args:
         width: Words in a key, at most 5.
-        capacity: Entries at most; twice as many places are kept, so that runs of taken ones stay short.
+        capacity: Entries at most; four times as many places are kept, so that runs of taken ones stay short.
     """
 
     def __init__(self, width: int, capacity: int) -> None:
-        places = 1 << max(4, (2 * capacity - 1).bit_length())
+        places = 1 << max(4, (4 * capacity - 1).bit_length())
         self.width = width
         self.capacity = capacity
         self._keys = np.zeros((width, places), np.uint64)
         self._values = np.full(places, MISSING, np.int64)
+        self._mask_number = integer(places - 1)
         self._shift = 64 - (places.bit_length() - 1)
         self._shift_word = word(self._shift)
         self._mask = places - 1
@@ -62,16 +63,24 @@ class ExactTable:
 
     def _probe(self, keys: Sequence[Words], place: Ints, values: Ints, same: NDArray[np.bool_]) -> None:
         """Look at the places behind those where another key stood."""
-        rows = np.flatnonzero(~same & (values != MISSING))
-        while rows.size:
-            place[rows] = (place[rows] + 1) & self._mask
-            here = place[rows]
+        rows = (~same).nonzero()[0]
+        found = values[rows]
+        while True:
+            again = found != _MISSING
+            if np.count_nonzero(again) != rows.size:
+                rows = rows[again]
+            if not rows.size:
+                return
+            here = (place[rows] + _STEP) & self._mask_number
+            place[rows] = here
             found = self._values[here]
             values[rows] = found
-            equal = found != MISSING
-            for stored, column in zip(self._keys, keys, strict=True):
+            equal = self._keys[0][here] == keys[0][rows]
+            for stored, column in zip(self._keys[1:], keys[1:], strict=True):
                 equal &= stored[here] == column[rows]
-            rows = rows[~equal & (found != MISSING)]
+            if np.count_nonzero(equal):
+                different = ~equal
+                rows, found = rows[different], found[different]
 
     def _place(self, key: Sequence[int]) -> int:
         hashed = key[0] * int(_MULTIPLIERS[0]) & _MASK64

@@ -7,6 +7,7 @@ frames are aligned.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def integer(value: int) -> Ints:
     return np.array(value, np.int64)
 
 
-_LEAD = integer(LEAD_BYTES)
+_LEAD, _NOTHING = integer(LEAD_BYTES), integer(0)
 
 
 def _record(size_bytes: int) -> np.dtype[Any]:
@@ -51,21 +52,19 @@ def records(memory: Bytes, size_bytes: int) -> NDArray[np.void]:
     return np.ndarray((memory.size - size_bytes + 1,), _record(size_bytes), memory, 0, (1,))
 
 
-def check_batch(memory: Bytes, offsets: Ints, lengths: Ints) -> None:
-    """Make sure that all frames lie in the memory.
+def check_batch(memory: Bytes, offsets: Ints, lengths: Ints) -> Ints:
+    """Make sure that all frames lie in the memory, and say where they end.
 
     Raises:
         ValueError: The caller broke the contract.
     """
     if offsets.size != lengths.size:
         raise ValueError(f"{offsets.size} offsets, but {lengths.size} lengths")
-    # Negative numbers are huge as unsigned ones, and a sum of two that are not negative cannot wrap to a small one.
-    size = word(memory.size)
-    outside = offsets.view(np.uint64) > size
-    outside |= lengths.view(np.uint64) > size
-    outside |= (offsets + lengths).view(np.uint64) > size
-    if np.count_nonzero(outside):
+    ends = offsets + lengths
+    # As an unsigned number, a sum of two that are not negative is right, and one that wrapped is huge.
+    if np.count_nonzero(ends.view(np.uint64) > word(memory.size)) or np.count_nonzero((offsets | lengths) < _NOTHING):
         raise ValueError(f"a frame lies outside of its memory of {memory.size} bytes")
+    return ends
 
 
 def windows(memory: Bytes, positions: Ints) -> Words:
@@ -83,9 +82,8 @@ def windows(memory: Bytes, positions: Ints) -> Words:
         found = np.zeros(at.shape, np.uint8)
         found[inside] = memory[at[inside]]
         raw = found.view(_record(WINDOW_BYTES))
-    words = raw.view(_BIG_ENDIAN[8]).reshape(-1, WINDOW_WORDS)
-    rows: Words = words.T.astype(np.uint64, order="C")
-    return rows
+    rows = np.ascontiguousarray(raw.view(np.uint64).reshape(-1, WINDOW_WORDS).T)
+    return rows.byteswap(inplace=True) if sys.byteorder == "little" else rows
 
 
 def read(memory: Bytes, positions: Ints, size_bytes: int) -> Ints:
@@ -107,7 +105,9 @@ def read_words(memory: Bytes, positions: Ints) -> Words:
 def write(memory: Bytes, positions: Ints, values: NDArray[Any], size_bytes: int) -> None:
     """Store big-endian numbers of 1, 2, 4 or 8 bytes at each position; all of them must lie in the memory."""
     if positions.size:
-        np.ndarray((memory.size - size_bytes + 1,), _BIG_ENDIAN[size_bytes], memory, 0, (1,))[positions] = values
+        dtype = _BIG_ENDIAN[size_bytes]
+        # Stores that convert while they scatter take several times as long.
+        np.ndarray((memory.size - size_bytes + 1,), dtype, memory, 0, (1,))[positions] = values.astype(dtype)
 
 
 def move(memory: Bytes, sources: Ints, targets: Ints, size_bytes: int) -> None:

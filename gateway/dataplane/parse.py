@@ -20,6 +20,7 @@ from gateway.dataplane.headers import (
     UDP_BYTES,
     W_IP,
     W_LAYER4,
+    W_PAYLOAD,
     W_SOURCE_TYPE,
     W_TARGET,
     W_TARGET_PORTS,
@@ -27,7 +28,7 @@ from gateway.dataplane.headers import (
     W_TTL_SOURCE,
     Headers,
 )
-from gateway.dataplane.memory import Bytes, Ints, Words, check_batch, constant, integer, windows, word
+from gateway.dataplane.memory import Bytes, Flags, Ints, Words, check_batch, constant, integer, windows, word
 from gateway.dataplane.payloads import read_payloads
 from gateway.dataplane.walk import walk
 
@@ -43,7 +44,7 @@ _ZERO_WORDS = _ZEROS.view(np.uint64)
 
 _LOW16, _LOW32, _MAC, _BYTE = (word((1 << bits) - 1) for bits in (16, 32, 48, 8))
 _TYPE_CLEARED = word((1 << 64) - 1 - 0xFFFF)
-_2, _16, _32, _48, _56, _60 = (word(bits) for bits in (2, 16, 32, 48, 56, 60))
+_2, _16, _24, _32, _48, _60 = (word(bits) for bits in (2, 16, 24, 32, 48, 60))
 _VLAN, _IPV4, _VLAN_ID, _NOTHING = word(ETHERTYPE_VLAN), word(ETHERTYPE_IPV4), word(0x0FFF), word(0)
 _IP_SHAPE = word(0x45 << 56)
 _IP_SHAPE_BITS = word(0xFF << 56 | 0x3FFF)
@@ -71,8 +72,7 @@ def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTE
     size = offsets.size
     if size > MAX_BATCH:
         raise ValueError(f"a batch of {size} frames: at most {MAX_BATCH}")
-    check_batch(memory, offsets, lengths)
-    headers = read_plain(memory, offsets, lengths, max_bytes)
+    headers = read_plain(memory, offsets, lengths, check_batch(memory, offsets, lengths), max_bytes)
     plain = headers.plain
     if np.count_nonzero(plain) != size:
         _make_writable(headers)
@@ -81,22 +81,24 @@ def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTE
     return headers
 
 
-def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int) -> Headers:
+def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, frame_ends: Ints, max_bytes: int) -> Headers:
     """The fields of frames of the common shape; those of all others, for which ``plain`` is False, mean nothing."""
     size = offsets.size
     words = windows(memory, offsets)
     target_mac = words[W_TARGET] & _MAC
-    tagged = (words[W_SOURCE_TYPE] & _LOW16) == _VLAN
+    kind = words[W_SOURCE_TYPE] & _LOW16
+    tagged = kind == _VLAN
     network = offsets + _ETHERNET
     tags = vlan = _ZEROS[:size]
     if np.count_nonzero(tagged):
         tags = tagged.astype(np.int64)
-        shift = tags * _TAG
-        words, vlan = _behind_tag(words, windows(memory, offsets + shift), tags)
-        network += shift
+        network += tags * _TAG
+        kind, vlan = _take_tags_out(words, tagged)
     ip, ttl_source, target_ports, layer4 = words[W_IP], words[W_TTL_SOURCE], words[W_TARGET_PORTS], words[W_LAYER4]
-    total = ((ip >> _32) & _LOW16).view(np.int64)
-    protocol = ((ttl_source >> _48) & _BYTE).view(np.int64)
+    ip_high, ttl_high = ip >> _32, ttl_source >> _32
+    source, target = ttl_source & _LOW32, target_ports >> _32
+    total = (ip_high & _LOW16).view(np.int64)
+    protocol = ((ttl_high >> _16) & _BYTE).view(np.int64)
     tcp, udp = protocol == _TCP, protocol == _UDP
     room = total - _IP_HEADER
     transport_header = ((words[W_TCP] >> _60) << _2).view(np.int64)
@@ -104,11 +106,16 @@ def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int) -> H
     transport_length = (layer4 >> _48).view(np.int64)
     np.copyto(transport_length, room, where=tcp)
     ends = network + total
-    plain = ((words[W_SOURCE_TYPE] ^ _IPV4) & _LOW16) == _NOTHING
-    plain &= ((ip ^ _IP_SHAPE) & _IP_SHAPE_BITS) == _NOTHING
-    # 2^16 is 1 modulo 65535: the remainder of the header as a number is that of the sum of its 16-bit words.
-    plain &= (ip % _LOW16 + ttl_source % _LOW16 + (target_ports >> _32)) % _LOW16 == _NOTHING
-    plain &= ends <= offsets + lengths
+    plain = kind == _IPV4
+    plain &= (ip & _IP_SHAPE_BITS) == _IP_SHAPE
+    # 2^16 is 1 modulo 65535: the remainder of the sum of 32-bit words is that of the sum of 16-bit words.
+    header_sum = ip & _LOW32
+    header_sum += ip_high
+    header_sum += ttl_high
+    header_sum += source
+    header_sum += target
+    plain &= header_sum % _LOW16 == _NOTHING
+    plain &= ends <= frame_ends
     plain &= transport_header <= transport_length
     plain &= transport_length <= room
     plain &= (tcp & (words[W_TCP] >= _LEAST_DATA_OFFSET)) | udp
@@ -130,9 +137,9 @@ def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int) -> H
         payload=transport + transport_header,
         ends=ends,
         protocol=protocol,
-        ttl=(ttl_source >> _56).view(np.int64),
-        source=ttl_source & _LOW32,
-        target=target_ports >> _32,
+        ttl=(ttl_high >> _24).view(np.int64),
+        source=source,
+        target=target,
         source_high=_ZERO_WORDS[:size],
         target_high=_ZERO_WORDS[:size],
         source_port=((target_ports >> _16) & _LOW16).view(np.int64),
@@ -141,12 +148,17 @@ def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int) -> H
     )
 
 
-def _behind_tag(words: Words, behind: Words, tags: Ints) -> tuple[Words, Ints]:
-    """Windows as if there were no tag, and the VLAN identifiers; *behind* are the windows 4 bytes on where one is."""
-    vlan = ((behind[W_SOURCE_TYPE] >> _16) & _VLAN_ID).view(np.int64) * tags
-    behind[W_SOURCE_TYPE] = (words[W_SOURCE_TYPE] & _TYPE_CLEARED) | (behind[W_SOURCE_TYPE] & _LOW16)
-    behind[W_TARGET] = words[W_TARGET]
-    return behind, vlan
+def _take_tags_out(words: Words, tagged: Flags) -> tuple[Words, Ints]:
+    """Move the words of frames with a tag as if there were none; returns what follows tags, and VLAN identifiers."""
+    source = words[W_SOURCE_TYPE] & _TYPE_CLEARED
+    moved = words[W_SOURCE_TYPE : W_TCP + 1] << _32
+    moved |= words[W_IP : W_PAYLOAD + 1] >> _32
+    np.copyto(words[W_SOURCE_TYPE : W_TCP + 1], moved, where=tagged)
+    kind = words[W_SOURCE_TYPE] & _LOW16
+    vlan = ((words[W_SOURCE_TYPE] >> _16) & _VLAN_ID).view(np.int64)
+    vlan *= tagged
+    np.bitwise_or(source, kind, out=words[W_SOURCE_TYPE])
+    return kind, vlan
 
 
 def _make_writable(headers: Headers) -> None:

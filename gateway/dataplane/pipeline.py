@@ -105,6 +105,10 @@ class Pipeline:
         self._classifier, self._policy, self._translations = classifier, policy, translations
         self._routes, self._wraps, self._macs = routes, wraps, macs
         self._tunnels = np.array([False, *(hop.tunnel is not None for hop in configuration.next_hops)])
+        # A tunnel counts as a tag that no frame has: nothing that goes into one keeps its shape.
+        self._hop_tags = np.array(
+            [0, *(-1 if hop.tunnel else int(hop.vlan != 0) for hop in configuration.next_hops)], np.int64
+        )
         self._shapes = any(hop.vlan or hop.tunnel for hop in configuration.next_hops)
         self._least_max_bytes = integer(min((hop.max_bytes for hop in configuration.next_hops), default=0))
         self._tunnel_ends = np.array(sorted(int(address) for address in configuration.tunnel_ends), np.int64)
@@ -134,19 +138,22 @@ class Pipeline:
             _not_ours(headers, own)
         if self._tunnel_ends.size and headers.vxlan is not None:
             headers = unwrap(headers, self._tunnel_ends)
+            headroom = headroom + (headers.offsets - offsets)
         tenant = self._classifier.tenant_of(ingress, headers.vlan, headers.vni)
         vxlan = headers.vxlan
         if vxlan is not None and vxlan.rows.size:
             tenant[vxlan.rows] = self._classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
-        if np.count_nonzero(tenant < 0):
+        if np.count_nonzero(tenant < _ZERO):
             missing = (tenant < 0) & (headers.reason == 0)
             headers.reason[missing] = np.where(headers.vni[missing] < 0, Reason.NO_TENANT, Reason.UNKNOWN_TUNNEL)
         numbers = self.flows.find(headers, tenant)
-        new = (numbers == MISSING) & (headers.reason == 0)
-        if np.count_nonzero(new):
-            self._decide(headers, np.flatnonzero(new), ingress, now_ns, numbers[numbers >= 0])
-            numbers = self.flows.find(headers, tenant)
-        return self._finish(memory, headers, numbers, lengths, headroom + (headers.offsets - offsets), now_ns)
+        unknown = numbers < _ZERO
+        if np.count_nonzero(unknown):
+            new = (unknown & (headers.reason == 0)).nonzero()[0]
+            if new.size:
+                self._decide(headers, new, ingress, now_ns, numbers[~unknown])
+                numbers = self.flows.find(headers, tenant)
+        return self._finish(memory, headers, numbers, lengths, headroom, now_ns)
 
     def _process_in_parts(
         self, memory: Bytes, offsets: Ints, lengths: Ints, headroom: Ints, ingress: int, now_ns: int
@@ -207,8 +214,12 @@ class Pipeline:
 
     def _check_exit(self, headers: Headers, next_hop: Ints, headroom: Ints) -> bool:
         """Mark frames that cannot leave in the shape that their next hops want; False: all keep theirs."""
-        tagged = np.count_nonzero(headers.tags) != 0
-        if not tagged and not self._shapes and not np.count_nonzero(headers.lengths > self._least_max_bytes):
+        changes_shape = self._shapes or int(np.count_nonzero(headers.tags)) != 0
+        if changes_shape:
+            same = headers.vlan == self._routes.vlans[next_hop]
+            same &= headers.tags == self._hop_tags[next_hop]
+            changes_shape = int(np.count_nonzero(same)) != same.size
+        if not changes_shape and not np.count_nonzero(headers.lengths > self._least_max_bytes):
             return False
         growth = ((self._routes.vlans[next_hop] != 0) - headers.tags) * TAG_BYTES
         growth += self._tunnels[next_hop] * WRAP_BYTES
@@ -216,24 +227,23 @@ class Pipeline:
         good = reason == 0
         reason[good & (growth > headroom)] = Reason.NO_HEADROOM
         reason[good & (headers.lengths + growth > self._routes.max_bytes[next_hop])] = Reason.TOO_LONG
-        return tagged or self._shapes
+        return changes_shape
 
     def _send(
         self, memory: Bytes, headers: Headers, numbers: Ints, next_hop: Ints, changes_shape: bool
     ) -> tuple[Ints, Ints, Ints]:
         """Rewrite frames of which all are forwarded; returns ports, offsets and lengths."""
         flows = self.flows
-        deltas = flows.deltas.take(numbers)
         plain = headers.plain
         if np.count_nonzero(plain) == plain.size:
-            write_plain(memory, headers, flows.edits.source[numbers], flows.target_ports[numbers], deltas)
+            write_plain(memory, headers, flows, numbers)
         else:
-            for which, is_plain in ((np.flatnonzero(plain), True), (np.flatnonzero(~plain), False)):
-                some, flow, delta = headers.take(which), numbers[which], deltas.take(which)
-                if is_plain and which.size:
-                    write_plain(memory, some, flows.edits.source[flow], flows.target_ports[flow], delta)
-                elif which.size:
-                    write_other(memory, some, flows.edits.take(flow), delta)
+            which = np.flatnonzero(plain)
+            if which.size:
+                write_plain(memory, headers.take(which), flows, numbers[which])
+            which = np.flatnonzero(~plain)
+            flow = numbers[which]
+            write_other(memory, headers.take(which), flows.edits.take(flow), flows.deltas.take(flow))
         write_macs(memory, headers.offsets, next_hop, self._routes)
         offsets, lengths = headers.offsets, headers.lengths
         if changes_shape:

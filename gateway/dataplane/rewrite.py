@@ -5,6 +5,8 @@ Only these bytes are written, each frame's by one to three stores.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from gateway.dataplane.checksum import updated
@@ -14,7 +16,7 @@ from gateway.dataplane.memory import Bytes, Ints, Words, integer, read, records,
 from gateway.dataplane.route import Routes
 
 _16, _32 = word(16), word(32)
-_M = word(0xFFFF)
+_M, _ZERO = word(0xFFFF), word(0)
 _TTL_PROTOCOL = word(0xFFFF << 48)
 _HOP = word(1 << 56)
 _TTL_AT = integer(8)
@@ -26,42 +28,48 @@ def write_macs(memory: Bytes, offsets: Ints, next_hop: Ints, routes: Routes) -> 
     records(memory, 12)[offsets] = routes.macs[next_hop]
 
 
-def write_plain(memory: Bytes, headers: Headers, source: Words, target_ports: Words, deltas: Deltas) -> None:
+class Decided(Protocol):
+    """A table of what frames leave with."""
+
+    edits: Edits
+    deltas: Deltas
+    target_ports: Words
+    """New targets and ports, as in `Headers.words`."""
+
+
+def write_plain(memory: Bytes, headers: Headers, flows: Decided, numbers: Ints) -> None:
     """Rewrite frames of which all are `Headers.plain`.
 
     Args:
         memory: Where they lie.
         headers: Their headers.
-        source: Their new sources.
-        target_ports: Their new targets and ports, as in `Headers.words`.
-        deltas: What that does to their checksums.
+        flows: What they leave with.
+        numbers: The entry of each frame in it.
     """
-    word3 = headers.words[W_TTL_SOURCE]
-    checksum = updated((word3 >> _32) & _M, deltas.header)
+    ttl_source = headers.words[W_TTL_SOURCE]
+    checksum = updated((ttl_source >> _32) & _M, flows.deltas.header[numbers])
     checksum <<= _32
-    checksum |= (word3 & _TTL_PROTOCOL) - _HOP
-    checksum |= source
+    checksum |= (ttl_source & _TTL_PROTOCOL) - _HOP
+    checksum |= flows.edits.source[numbers]
     at = headers.network + _TTL_AT
-    if not np.count_nonzero(deltas.changes):
-        write(memory, at, checksum, 8)
+    write(memory, at, checksum, 8)
+    changes = flows.deltas.changes[numbers]
+    if not np.count_nonzero(changes):
         return
-    both = np.empty((at.size, 2), ">u8")
-    both[:, 0] = checksum
-    both[:, 1] = target_ports
-    records(memory, 16)[at] = both.view("V16")[:, 0]
+    write(memory, at + _TTL_AT, flows.target_ports[numbers], 8)
     tcp = headers.protocol == _TCP
     old = (headers.words[W_LAYER4] >> _32) & _M
     np.copyto(old, (headers.words[W_TCP] >> _16) & _M, where=tcp)
-    new = updated(old, deltas.transport)
-    where = np.full(at.size, _UDP_SUM)
-    np.copyto(where, _TCP_SUM, where=tcp)
-    zero = new == 0
+    new = updated(old, flows.deltas.transport[numbers])
+    where = headers.transport + _UDP_SUM
+    np.add(where, _TCP_SUM - _UDP_SUM, out=where, where=tcp)
+    zero = new == _ZERO
     if np.count_nonzero(zero):
         new[zero & ~tcp] = 0xFFFF
-    none = old == 0
+    none = old == _ZERO
     if np.count_nonzero(none):
         new[none & ~tcp] = 0
-    write(memory, headers.transport + where, new, 2)
+    write(memory, where, new, 2)
 
 
 def write_other(memory: Bytes, headers: Headers, edits: Edits, deltas: Deltas) -> None:

@@ -98,7 +98,9 @@ def seeds() -> dict[str, bytes]:
         "ipv6-version-4": ethernet(IPv6(version=4) / udp),
         "ipv6-length-0": ethernet(IPv6(plen=0, nh=0) / Raw(bytes(40))),
         "ipv6-all-extensions": ethernet(
-            _ipv6(IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(), AH(nh=17, payloadlen=4, icv=bytes(12)))
+            _ipv6(
+                IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(), AH(nh=17, payloadlen=4, icv=bytes(12))
+            )
         ),
         "ipv6-atomic-fragment": ethernet(_ipv6(IPv6ExtHdrFragment())),
         "ipv6-fragment": ethernet(_ipv6(IPv6ExtHdrFragment(m=1))),
