@@ -17,7 +17,7 @@ from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
 
 _NS = 10**9
-_LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.1, 3600.0
+_LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.001, 3600.0
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,14 @@ class Core:
         self._retry_ns: dict[int, int] = {}
         self.links = LinkStates(plan.fabric, self.options.grace_ns, self.options.startup_ns)
         self._gather = Gathering(self.options.gather_ns)
-        self.repair = Repair(plan.routes, self.sessions, self.options.step_limit_ns)
         self.watch = Watch(plan.fabric, key, self.options.lldp_interval_ns, self._note)
         self.loads = Loads(plan.routes, self.options.balance_interval_ns, self._new_token, self._note)
+        self.repair = Repair(
+            plan.routes,
+            self.sessions,
+            self.options.step_limit_ns,
+            lambda paths: self._layers.replace(_PINS, self.loads.release(paths)),
+        )
 
     # What happens
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from controller.core.rates import PairRates
 from controller.core.repair import Repair
 from controller.core.session import SwitchSession
 from controller.core.state import State
@@ -14,7 +15,7 @@ from controller.journal import Kind
 from controller.paths.balance import Balancer, Move
 from controller.paths.paths import Paths
 from controller.paths.pins import pin_rules, watch_rules
-from controller.paths.ways import Pair
+from controller.paths.ways import Pair, Pin
 
 _LIMIT_NS = 10**9
 
@@ -41,14 +42,20 @@ class Loads:
         self._counts: dict[str, Counted] = {}
         self._before: dict[str, Counted] = {}
         self._round_ns: int | None = None
-        self._decided_ns: int | None = None
         self._measured: tuple[Pair, ...] = ()
+        self._rates = PairRates()
+        self._released = False
         self._commands: list[Command] = []
         self._macs = {node.mac: node.name for node in paths.fabric.hosts if node.mac}
 
     def next_ns(self) -> int | None:
         """When `look` should be called next; None: never."""
         return self._until_ns if self._asked else self._next_ns
+
+    @property
+    def pins(self) -> tuple[Pin, ...]:
+        """What is held on paths now, by pair."""
+        return self._balancer.pins if self._balancer else ()
 
     def counted(self, switch: str, event: Counted) -> None:
         """A switch said what it has counted."""
@@ -72,33 +79,62 @@ class Loads:
         """
         if self._balancer is None:
             return None
-        released: tuple[Move, ...] = ()
-        if repair.paths is not self._paths:
-            self._paths = repair.paths
-            released = self._balancer.change_paths(self._paths)
-            self._tell(released)
-            if released:
-                self._measured = ()
         if self._next_ns is None:
             self._next_ns = now_ns + self.interval_ns
+        if repair.under_way or self._released:
+            self._put_off(now_ns)
+            if repair.under_way:
+                return None
+            # Groups are in place now; what holds the pairs that were kept on their paths may have become another one.
+            self._released = False
+            return self._program(self._balancer)
+        program = None
         if self._round_ns is not None and (not self._asked or now_ns >= (self._until_ns or 0)):
             self._asked.clear()
-            return self._decide(self._balancer, self._round_ns, now_ns)
+            program = self._decide(self._balancer, self._round_ns, now_ns)
         if self._round_ns is None and now_ns >= self._next_ns:
+            self._ask(sessions, now_ns)
+        return program
+
+    def _ask(self, sessions: Mapping[int, SwitchSession], now_ns: int) -> None:
+        self._next_ns = now_ns + self.interval_ns
+        self._round_ns, self._until_ns, self._counts = now_ns, now_ns + _LIMIT_NS, {}
+        for session in sessions.values():
+            if session.state in (State.READY, State.UPDATING):
+                command = Count(session.dpid, self._new_token())
+                self._asked[command.token] = session.name
+                self._commands.append(command)
+
+    def release(self, paths: Paths) -> Program:
+        """Packets will take other paths: let go of all pairs whose path is then none of the best.
+
+        Returns:
+            All rules that hold or count flows. They fit the paths of before, and those to come as well, but those that
+            are gone now fit only the ones of before: so this has to be done first.
+        """
+        if self._balancer is None:
+            return Program()
+        moves = self._balancer.change_paths(paths)
+        self._tell(moves)
+        if moves:
+            self._measured = ()
+        program = self._program(self._balancer)
+        self._paths, self._released = paths, True
+        self._rates.clear()
+        return program
+
+    def _put_off(self, now_ns: int) -> None:
+        """Decide nothing while paths change; what was counted meanwhile is a mixture."""
+        if self._round_ns is not None and (not self._asked or now_ns >= (self._until_ns or 0)):
+            self._asked.clear()
+            self._round_ns = self._until_ns = None
+            self._before = {}
+        if self._next_ns is not None and now_ns >= self._next_ns:
             self._next_ns = now_ns + self.interval_ns
-            self._round_ns, self._until_ns, self._counts = now_ns, now_ns + _LIMIT_NS, {}
-            for session in sessions.values():
-                if session.state in (State.READY, State.UPDATING):
-                    command = Count(session.dpid, self._new_token())
-                    self._asked[command.token] = session.name
-                    self._commands.append(command)
-        return self._program(self._balancer) if released else None
 
     def _decide(self, balancer: Balancer, round_ns: int, now_ns: int) -> Program | None:
         before, self._before, self._round_ns = self._before, self._counts, None
         self._until_ns = None
-        passed_ns = 1 if self._decided_ns is None else max(1, now_ns - self._decided_ns)
-        self._decided_ns = now_ns
         sent: dict[tuple[str, int], int] = {}
         received: dict[tuple[str, int], int] = {}
         rates: dict[Pair, float] = {}
@@ -112,22 +148,26 @@ class Loads:
                     # A counter that went back was reset.
                     sent[switch, item.port] = max(0, item.tx_bytes - was[item.port].tx_bytes)
                     received[switch, item.port] = max(0, item.rx_bytes - was[item.port].rx_bytes)
-            rates.update(self._pair_rates(switch, old, counts, passed_ns))
+            rates.update(self._pair_rates(switch, counts, now_ns))
         decision = balancer.round(round_ns, sent, rates, received)
         self._tell(decision.moves)
         if not decision.moves and decision.measure == self._measured:
             return None
         self._measured = decision.measure
+        if decision.moves:
+            self._rates.clear()
+        self._rates.keep(frozenset(self._measured))
         return self._program(balancer)
 
-    def _pair_rates(self, switch: str, old: Counted, new: Counted, passed_ns: int) -> dict[Pair, float]:
+    def _pair_rates(self, switch: str, counts: Counted, now_ns: int) -> dict[Pair, float]:
         """Rates of the pairs that this switch counts where they enter."""
         rates: dict[Pair, float] = {}
-        was = {rule.key: count for rule, count in old.rules}
-        for rule, count in new.rules:
+        for rule, count in counts.rules:
             pair = self._pair(rule)
-            if pair is not None and rule.key in was and self._paths.attachments[pair[0]].switch == switch:
-                rates[pair] = max(0, count - was[rule.key]) * 8e9 / passed_ns
+            if pair is not None and self._paths.attachments[pair[0]].switch == switch:
+                rate = self._rates.seen(pair, count, now_ns)
+                if rate is not None:
+                    rates[pair] = rate
         return rates
 
     def _pair(self, rule: FlowRule) -> Pair | None:

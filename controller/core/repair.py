@@ -1,11 +1,17 @@
-"""Carries out changes of groups step by step: the next one begins when every switch has done the one before."""
+"""Carries out changes of groups step by step: the next one begins when every switch has done the one before.
+
+Rules that hold pairs of hosts on paths that are none of the best any more go first, while all groups are still as they
+were: every port of a pin is one of its switch's groups too, so without these rules nothing leads where groups would
+not, before the first of them changes.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from controller.core.choice import choose
+from controller.core.layers import Change
 from controller.core.links import NOTHING_KNOWN, Usable
 from controller.core.session import SwitchSession
 from controller.core.state import BUSY
@@ -22,6 +28,7 @@ class Repair:
         whole: Paths of the whole fabric.
         sessions: By datapath id.
         limit_ns: A step waits this long for switches that do not answer.
+        prepare: What has to change in rules before groups change for other paths, by datapath id.
 
     Attributes:
         usable: What the groups are, or are becoming, right for.
@@ -32,7 +39,13 @@ class Repair:
         slow: Names of the switches that did not do a step of the last update in time.
     """
 
-    def __init__(self, whole: Paths, sessions: dict[int, SwitchSession], limit_ns: int) -> None:
+    def __init__(
+        self,
+        whole: Paths,
+        sessions: dict[int, SwitchSession],
+        limit_ns: int,
+        prepare: Callable[[Paths], Mapping[int, Change]],
+    ) -> None:
         self.usable = NOTHING_KNOWN
         self.paths = whole
         self.count = 0
@@ -42,6 +55,7 @@ class Repair:
         self._whole = whole
         self._sessions = sessions
         self._limit_ns = limit_ns
+        self._prepare = prepare
         self._steps: deque[Sequence[Group]] = deque()
         self._waiting: set[int] = set()
         self._until_ns = 0
@@ -64,10 +78,10 @@ class Repair:
         if self._waiting:
             return []
         usable = current()
-        if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
-            self._begin(usable, now_ns)
-        self.usable = usable
         commands: list[Command] = []
+        if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
+            commands += self._begin(usable, now_ns)
+        self.usable = usable
         while self._steps and not self._waiting:
             commands += self._step(self._steps.popleft(), now_ns)
         if not self.under_way and self.begun_ns is not None and self.ended_ns is None:
@@ -79,13 +93,16 @@ class Repair:
         if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
             for group in self._groups(usable):
                 self._sessions[group.dpid].change(Program(groups=(group,)), Program())
+            for dpid, (put, delete) in self._prepare(self.paths).items():
+                self._sessions[dpid].change(put, delete)
         self.usable = usable
 
-    def _begin(self, usable: Usable, now_ns: int) -> None:
+    def _begin(self, usable: Usable, now_ns: int) -> list[Command]:
         before = [group for session in self._sessions.values() for group in session.tables.groups]
         self._steps = deque(steps(self._whole, before, self._groups(usable)))
         self.count += 1
         self.begun_ns, self.ended_ns, self.slow = now_ns, None, []
+        return self._change(self._prepare(self.paths), now_ns)
 
     def _groups(self, usable: Usable) -> tuple[Group, ...]:
         plain = self._whole.without(usable.down) if usable.down else self._whole
@@ -97,10 +114,14 @@ class Repair:
         by_switch: dict[int, list[Group]] = {}
         for group in groups:
             by_switch.setdefault(group.dpid, []).append(group)
+        changes = {dpid: (Program(groups=tuple(changed)), Program()) for dpid, changed in by_switch.items()}
+        return self._change(changes, now_ns)
+
+    def _change(self, changes: Mapping[int, Change], now_ns: int) -> list[Command]:
         commands: list[Command] = []
-        for dpid, changed in by_switch.items():
+        for dpid, (put, delete) in changes.items():
             session = self._sessions[dpid]
-            commands += session.change(Program(groups=tuple(changed)), Program())
+            commands += session.change(put, delete)
             # One that is being read or verified gets its groups by that.
             if session.state in BUSY:
                 self._waiting.add(dpid)

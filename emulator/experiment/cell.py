@@ -20,6 +20,7 @@ from emulator.experiment import control
 from emulator.experiment.crossing import FABRIC_WORKLOAD, ComputeCrossings
 from emulator.experiment.dataplane import DataPlane, data_plane
 from emulator.experiment.faults import FaultDriver
+from emulator.experiment.moves import balance_records
 from emulator.experiment.observe import observing
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import CELL_FILE, FABRIC_FILE, WARNINGS_FILE
@@ -66,12 +67,12 @@ def run_cell(folder: Path) -> None:
 
 def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counters]:
     costs = profile(cell.profile)
-    routes = Routes(fabric, cell.design, cell.spread)
+    routes = Routes(fabric, cell.design, cell.control.spread)
     with ExitStack() as stack:
         client: ControllerClient | None = None
         if fabric.switches:
             progress.report("starting the controller")
-            stack.enter_context(control.start_controller(fabric, cell.design, cell.spread, folder))
+            stack.enter_context(control.start_controller(fabric, cell.design, cell.control, folder))
         progress.report(f"building {len(fabric.nodes)} nodes and {len(fabric.links)} links")
         network = stack.enter_context(
             build(fabric, controller=f"tcp:{control.OPENFLOW}" if fabric.switches else None, seed=cell.seed)
@@ -111,6 +112,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
                 plane.check()
         progress.report("reading counters", len(cell.workloads), len(cell.workloads))
         records += crossings.records()
+        records += balance_records(cell, client, happenings.workloads)
         _keep_data_plane_figures(plane, folder)
         write_side_file(folder, EVENTS_FILE, happenings.as_json())
         ports = _port_counters(fabric, network)

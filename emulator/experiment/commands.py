@@ -63,7 +63,7 @@ def _routes(one: PreparedCell) -> dict[Flow, Route]:
     Raises:
         ControllerError: A flow has none.
     """
-    return Routes(one.fabric, one.cell.design, one.cell.spread).routes(needed_flows(one.cell.workloads))
+    return Routes(one.fabric, one.cell.design, one.cell.control.spread).routes(needed_flows(one.cell.workloads))
 
 
 def chosen(cells: Sequence[PreparedCell], variants: Sequence[str] | None) -> list[PreparedCell]:

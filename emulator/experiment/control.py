@@ -14,6 +14,8 @@ from emulator.errors import ControllerError
 from emulator.experiment.processes import Program
 from emulator.model.codec import fabric_to_json
 from emulator.model.fabric import Fabric, Role
+from emulator.scenario import Control
+from emulator.units import NS_PER_S
 
 OPENFLOW = "127.0.0.1:6653"
 REST = "127.0.0.1:8080"
@@ -32,13 +34,13 @@ def services_of(fabric: Fabric) -> list[dict[str, Any]]:
     ]
 
 
-def start_controller(fabric: Fabric, design: str, spread: str, folder: Path) -> Program:
+def start_controller(fabric: Fabric, design: str, settings: Control, folder: Path) -> Program:
     """Start the Ryu application on the loopback of the emulated machine.
 
     Args:
         fabric: What it computes routes on.
         design: ``shortest-path``, ``conventional`` or ``gateway``.
-        spread: How packets are spread over equal paths: ``hosts`` or ``flows``.
+        settings: How it is run.
         folder: Where its inputs and log are kept.
     """
     fabric_file, services_file = folder / "controller-fabric.json", folder / "controller-services.json"
@@ -46,7 +48,8 @@ def start_controller(fabric: Fabric, design: str, spread: str, folder: Path) -> 
     services_file.write_text(json.dumps(services_of(fabric)), encoding="utf-8")
     argv: Sequence[str] = [
         *(sys.executable, "-m", "controller", "--fabric", str(fabric_file), "--design", design),
-        *("--spread", spread),
+        *("--spread", settings.spread),
+        *("--balance", _seconds(settings.balance_ns), "--lldp-interval", _seconds(settings.lldp_interval_ns)),
         *("--services", str(services_file), "--listen", OPENFLOW, "--rest", REST),
     ]
 
@@ -54,6 +57,10 @@ def start_controller(fabric: Fabric, design: str, spread: str, folder: Path) -> 
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True)
 
     return Program("the controller", start, folder / "controller.log", ControllerError)
+
+
+def _seconds(duration_ns: int) -> str:
+    return f"{duration_ns // NS_PER_S}.{duration_ns % NS_PER_S:09}"
 
 
 def client() -> ControllerClient:

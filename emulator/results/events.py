@@ -106,6 +106,11 @@ class Happenings:
         self._workloads += workloads
         self._faults += fault_marks(happened)
 
+    @property
+    def workloads(self) -> Sequence[WorkloadSpan]:
+        """When workloads ran, in order."""
+        return self._workloads
+
     def as_json(self) -> dict[str, Any]:
         """The file's content."""
         return {"workloads": [asdict(one) for one in self._workloads], "faults": [asdict(one) for one in self._faults]}

@@ -7,12 +7,13 @@ a built fabric can tell is checked by `check_against`.
 from emulator.scenario.codec import cell_from_json, cell_to_json
 from emulator.scenario.expect import Outcome, evaluate
 from emulator.scenario.load import check, load, loads
-from emulator.scenario.model import Bound, Cell, Expectation, Limits, Origin, Scenario, Variant
+from emulator.scenario.model import Bound, Cell, Control, Expectation, Limits, Origin, Scenario, Variant
 from emulator.scenario.resolve import check_against, expand, flows_of, resolve
 
 __all__ = [
     "Bound",
     "Cell",
+    "Control",
     "Expectation",
     "Limits",
     "Origin",

@@ -8,7 +8,7 @@ from typing import Any
 from emulator.errors import ScenarioError
 from emulator.model.fault import Action, Fault
 from emulator.model.workload import WORKLOADS, Workload
-from emulator.scenario.model import Cell, Limits, Origin
+from emulator.scenario.model import Cell, Control, Limits, Origin
 
 
 def workload_to_json(workload: Workload) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def cell_to_json(cell: Cell) -> dict[str, Any]:
         "limits": asdict(cell.limits),
         "sampling_ns": cell.sampling_ns,
         "capture": list(cell.capture),
-        "spread": cell.spread,
+        "control": asdict(cell.control),
         "faults": [{**asdict(fault), "action": fault.action.value} for fault in cell.faults],
         "origin": {"file": cell.origin.file, "lines": dict(cell.origin.lines)},
     }
@@ -66,7 +66,7 @@ def cell_from_json(data: dict[str, Any]) -> Cell:
             limits=Limits(**data["limits"]),
             sampling_ns=data["sampling_ns"],
             capture=tuple(data["capture"]),
-            spread=data["spread"],
+            control=Control(**data["control"]),
             faults=tuple(Fault(**{**entry, "action": Action(entry["action"])}) for entry in data["faults"]),
             origin=Origin(data["origin"]["file"], dict(data["origin"]["lines"])),
         )

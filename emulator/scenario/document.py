@@ -15,6 +15,7 @@ from emulator.scenario.fields import (
     AsText,
     AsTuple,
     Index,
+    Interval,
     NotEmpty,
     Size,
     Text,
@@ -59,6 +60,19 @@ class SamplingSection(Strict):
 
 class ControllerSection(Strict):
     """How the controller is run."""
+
+    balance_ns: Interval = Field(
+        default=0,
+        alias="balance",
+        description="From one look at the links' loads to the next; large flows move off full links. 0 s: never.",
+        json_schema_extra={"default": "0 s"},
+    )
+    lldp_interval_ns: Interval = Field(
+        default=10 * 10**9,
+        alias="lldp_interval",
+        description="From one look at what is connected, by LLDP, to the next. 0 s: never.",
+        json_schema_extra={"default": "10 s"},
+    )
 
     spread: Literal["hosts", "flows"] = Field(
         default="hosts",

@@ -23,6 +23,7 @@ from emulator.errors import UnitError
 from emulator.units import parse_rate, parse_share, parse_size, parse_time
 
 MAX_INTEGER = 2**63 - 1
+LEAST_INTERVAL_NS, MOST_INTERVAL_NS = 10**6, 3600 * 10**9
 
 
 def shorten(value: object, limit: int = 60) -> str:
@@ -68,6 +69,16 @@ Rate = Annotated[
     int, _quantity(parse_rate), _schema("A data rate with its unit.", "100 Gbit/s", "400 Gbit/s", "160 GB/s")
 ]
 Time = Annotated[int, _quantity(parse_time), _schema("A duration with its unit.", "5 us", "250 ns", "1.5 ms", "60 s")]
+
+
+def _interval(value: int) -> int:
+    if value and not LEAST_INTERVAL_NS <= value <= MOST_INTERVAL_NS:
+        raise refuse("must be 1 ms to 1 h, or 0 s for never")
+    return value
+
+
+Interval = Annotated[Time, AfterValidator(_interval)]
+"""From one round of something to the next."""
 Size = Annotated[
     int, _quantity(parse_size), _schema("An amount of data with its unit.", "9000 B", "4 KiB", "1 GiB", "1 TB")
 ]

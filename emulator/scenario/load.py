@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from emulator.errors import ScenarioError
 from emulator.scenario.document import Document, ExpectSection
 from emulator.scenario.matrix import MAX_COMBINATIONS, Combination, combinations
-from emulator.scenario.model import Bound, Expectation, Limits, Origin, Scenario, Variant
+from emulator.scenario.model import Bound, Control, Expectation, Limits, Origin, Scenario, Variant
 from emulator.scenario.problems import hint, problems_of
 from emulator.scenario.schedule import faults_of, schedule_problems
 from emulator.scenario.source import Source, dotted, line_of, parse_source, read_source
@@ -134,7 +134,9 @@ def _variant(document: Document, combination: Combination, file: str) -> Variant
         sampling_ns=document.sampling.interval_ns if document.sampling else None,
         origin=Origin(file, kept),
         faults=faults_of(document),
-        spread=document.controller.spread,
+        control=Control(
+            document.controller.spread, document.controller.balance_ns, document.controller.lldp_interval_ns
+        ),
     )
 
 

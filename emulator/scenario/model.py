@@ -74,6 +74,21 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Control:
+    """How the controller is run.
+
+    Attributes:
+        spread: How it spreads packets over equal paths: ``hosts`` or ``flows``.
+        balance_ns: Time between looks at the links' loads; 0: large flows are not moved.
+        lldp_interval_ns: Time between rounds of discovery; 0: no discovery.
+    """
+
+    spread: str = "hosts"
+    balance_ns: int = 0
+    lldp_interval_ns: int = 10 * 10**9
+
+
+@dataclass(frozen=True)
 class Variant:
     """One combination of the scenario's matrix.
 
@@ -87,7 +102,7 @@ class Variant:
         sampling_ns: Interval of the series; None: no series.
         origin: Where its values stand.
         faults: In the order in which they happen.
-        spread: How the controller spreads packets over equal paths: ``hosts`` or ``flows``.
+        control: How the controller is run.
     """
 
     label: str
@@ -99,7 +114,7 @@ class Variant:
     sampling_ns: int | None
     origin: Origin = field(compare=False)
     faults: tuple[Fault, ...] = ()
-    spread: str = "hosts"
+    control: Control = Control()
 
 
 @dataclass(frozen=True)
@@ -146,7 +161,7 @@ class Cell:
         capture: Interfaces whose packets are written to pcaps.
         origin: Where its values stand in the scenario file.
         faults: In the order in which they happen within each workload.
-        spread: How the controller spreads packets over equal paths: ``hosts`` or ``flows``.
+        control: How the controller is run.
     """
 
     scenario: str
@@ -162,4 +177,4 @@ class Cell:
     capture: tuple[str, ...]
     origin: Origin = field(compare=False)
     faults: tuple[Fault, ...] = ()
-    spread: str = "hosts"
+    control: Control = Control()

@@ -48,7 +48,7 @@ def resolve(scenario: Scenario) -> list[Cell]:
             capture=scenario.capture,
             origin=variant.origin,
             faults=variant.faults,
-            spread=variant.spread,
+            control=variant.control,
         )
         for variant in scenario.variants
         for design in scenario.designs

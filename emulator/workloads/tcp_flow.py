@@ -72,7 +72,8 @@ class Flow:
             return
         busiest = max(data, key=lambda one: one.bytes_received)
         self.samples.add(now_ns, busiest.bytes_received)
-        if not self._reads_blocks:
+        if not self._reads_blocks and busiest.bytes_received > CONTROL_BYTES:
+            # Not before: a server that still waits for iperf3's cookie would never read it.
             self._reads_blocks = True
             self._read_in_blocks(busiest.inode)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +14,12 @@ from controller.designs import Design, Plan, plan
 from controller.paths import Spread
 from controller.paths.graph import fabric_links
 from emulator.model.fabric import FabricBuilder, LinkSpec
-from tests.support.controller_machine import MS, working
+from tests.support.controller_machine import MS, NO_LLDP, S, working
 from topologies.icgw import icgw
 
 LONG_NS = 10 * HALF_LIFE_NS
 GRACE_NS = Options().grace_ns
+BALANCED = replace(NO_LLDP, balance_interval_ns=S, step_limit_ns=10**18)
 SPEC = LinkSpec(100 * 10**9, 1000)
 
 
@@ -35,6 +38,7 @@ def mesh(switches: int, links: list[tuple[int, int]], spread: Spread) -> Plan:
 
 
 _PAIR = st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[0] != pair[1])
+_EVEN_PLANS = st.builds(mesh, st.just(6), st.lists(_PAIR, max_size=3), st.sampled_from(Spread))
 _PLANS = st.builds(mesh, st.just(7), st.lists(_PAIR, max_size=8), st.sampled_from(Spread))
 
 
@@ -78,6 +82,70 @@ def test_any_link_of_the_reference_fabric_may_fail(spread: Spread) -> None:
         machine.settle()
         for dpid, switch in machine.switches.items():
             assert set(switch.groups.values()) == set(decided.program_of(dpid).groups)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_EVEN_PLANS, st.data())
+def test_pinned_flows_never_loop_whatever_fails_meanwhile(decided: Plan, data: st.DataObject) -> None:
+    """Large flows are moved while links fail and heal, and while switches are slow; packets are followed all the time.
+
+    Verify: after every single command no packet meets a switch twice, by whatever rules and groups there are then.
+    """
+    machine = working(decided, data.draw(st.integers(0, 1000)), BALANCED)
+    for start in data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)):
+        near, far = f"h{start}", f"h{(start + 3) % 6}"
+        beside = decided.routes.path(near, far)[1].replace("s", "h")
+        machine.traffic.demands |= {(near, far): 45e9} | ({(beside, far): 45e9} if beside != far else {})
+    names = sorted(link.name for link in fabric_links(decided.fabric))
+
+    def work(steps: int | None) -> None:
+        while steps is None or steps > 0:
+            if not machine.step():
+                return
+            machine.check_loops()
+            machine.check_pairs()
+            steps = None if steps is None else steps - 1
+
+    for _ in range(data.draw(st.integers(5, 9))):
+        machine.pass_time(S, run=work)
+    for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=6)):
+        machine.set_link(name, up=name in machine.down)
+        machine.check_loops()
+        machine.check_pairs()
+        work(data.draw(st.integers(0, 8)))
+        for _ in range(data.draw(st.sampled_from([0, 0, 5]))):
+            steps = data.draw(st.integers(0, 12))
+            machine.pass_time(S, run=lambda _, steps=steps: work(steps))  # type: ignore[misc]
+    work(None)
+    machine.check_delivery()
+    machine.check_sessions()
+
+
+def test_a_pin_that_a_failure_breaks_goes_before_groups_change() -> None:
+    """A ring of six: a flow is moved to the other half, and that breaks at its far end.
+
+    Steps: a flow between opposite switches shares its half with another one and is moved to the other half; cut the
+    last link there; carry commands out one by one, in many orders. Verify: no group changes while a rule still holds
+    the flow, its packets never meet a switch twice, and in the end they arrive.
+    """
+    decided = mesh(6, [], Spread.HOSTS)
+    neighbour = decided.routes.path("h0", "h3")[1].replace("s", "h")
+    for seed in range(20):
+        machine = working(decided, seed, BALANCED)
+        machine.traffic.demands = {("h0", "h3"): 45e9, (neighbour, "h3"): 45e9}
+        for _ in range(10):
+            machine.pass_time(S)
+        [pin] = machine.core.loads.pins
+        ends = set(pin.switches[-2:])
+        [last] = [link.name for link in fabric_links(decided.fabric) if {link.a, link.b} == ends]
+        before = {dpid: dict(switch.groups) for dpid, switch in machine.switches.items()}
+        machine.set_link(last, up=False)
+        while machine.step():
+            machine.check_pairs()
+            if any(switch.groups != before[dpid] for dpid, switch in machine.switches.items()):
+                assert all(machine.traffic.holding(dpid, pin.pair) is None for dpid in machine.switches)
+        machine.check_delivery()
+        assert not machine.core.loads.pins
 
 
 def test_a_failure_changes_groups_and_no_rules() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from controller.core import Core, Options, State
@@ -17,14 +18,12 @@ from controller.events import (
     Connected,
     ControllerRole,
     Count,
-    Counted,
     Disconnected,
     Event,
     Foreign,
     Part,
     Port,
     PortChanged,
-    PortCount,
     Read,
     Reported,
     RoleTaken,
@@ -37,6 +36,7 @@ from controller.flows import Purpose, cookie_of
 from controller.flowtable import Switch
 from controller.paths.graph import fabric_links
 from emulator.model.fabric import Link
+from tests.support.controller_traffic import Traffic
 
 MS = 10**6
 S = 10**9
@@ -57,6 +57,7 @@ class Machine:
         cables: Where ports lead, both ways; tests may move them.
         foreign: Entries of others, by switch.
         said: All events that answered something, for saying them again.
+        traffic: What hosts send, for the balancer.
     """
 
     def __init__(self, plan: Plan, seed: int = 0, options: Options = NO_LLDP) -> None:
@@ -70,6 +71,7 @@ class Machine:
         self.down: set[str] = set()
         self.mute: set[str] = set()
         self.changes = 0
+        self.traffic = Traffic(self)
         self.said: deque[Event] = deque(maxlen=50)
         self._queues: dict[int, deque[Command]] = {dpid: deque() for dpid in self.core.sessions}
         self._dpids = {node.name: node.dpid or 0 for node in plan.fabric.switches}
@@ -124,13 +126,16 @@ class Machine:
             assert self.core.sessions[command.dpid].state is not State.ABSENT, command
             self._queues[command.dpid].append(command)
 
-    def pass_time(self, duration_ns: int) -> None:
-        """Let time pass and tell the core whenever it wants to be told."""
+    def pass_time(self, duration_ns: int, run: Callable[[None], None] | None = None) -> None:
+        """Let time pass and tell the core whenever it wants to be told; *run* carries out what it wants then."""
         end_ns = self.now_ns + duration_ns
         while (next_ns := self.core.next_ns()) is not None and next_ns <= end_ns:
             self.now_ns = max(self.now_ns, next_ns)
             self.handle(Tick())
-            self.run()
+            if run is None:
+                self.run()
+            else:
+                run(None)
             assert self.core.next_ns() != next_ns, "the core wants to be called again and again"
         self.now_ns = end_ns
         self.handle(Tick())
@@ -161,7 +166,7 @@ class Machine:
             self.roles[dpid] = (command.role, command.generation)
             answer = RoleTaken(dpid, command.token)
         elif isinstance(command, Count):
-            answer = Counted(dpid, command.token, tuple(PortCount(port, 0, 0) for port in range(1, 5)))
+            answer = self.traffic.counted(dpid, command.token)
         elif isinstance(command, SendPacket):
             self._send(command)
             return
@@ -231,6 +236,25 @@ class Machine:
             for after in self.next_switches(dpid, target):
                 self._walk(after, target, [*way, dpid], done)
             done.add(dpid)
+
+    def check_pairs(self) -> None:
+        """The same for the packets of each pair of hosts that sends: rules that hold a pair come before groups."""
+        for pair in self.traffic.demands:
+            target = self.plan.routes.attachments[pair[1]].switch
+            done: set[int] = {self._dpids[target]}
+            for start in self.switches:
+                waiting: list[tuple[int, tuple[int, ...]]] = [(start, ())]
+                while waiting:
+                    dpid, way = waiting.pop()
+                    assert dpid not in way, f"packets of {pair} loop: {[*way, dpid]}"
+                    if dpid not in done:
+                        ports = self.traffic.held_ports(dpid, pair)
+                        after = self.next_switches(dpid, target) if ports is None else self._behind(dpid, ports)
+                        waiting += [(peer, (*way, dpid)) for peer in after]
+                done.add(start)
+
+    def _behind(self, dpid: int, ports: set[int]) -> set[int]:
+        return {self.cables[dpid, port][0] for port in ports - self.down_ports(dpid)}
 
     def check_delivery(self) -> None:
         """Every switch that has a way to another one over links that are up sends its packets along one."""

@@ -10,7 +10,7 @@ from emulator.errors import EmulatorError, ScenarioError
 from emulator.experiment.prepare import prepare
 from emulator.model.fault import Action, Fault
 from emulator.model.workload import Probe, grouped
-from emulator.scenario import cell_from_json, cell_to_json, loads
+from emulator.scenario import Control, cell_from_json, cell_to_json, loads
 
 TEXT = """\
 scenario: f
@@ -67,7 +67,7 @@ def test_roles_stand_for_their_hosts(tmp_path: Path) -> None:
 def test_cells_travel_with_faults_and_pairs(tmp_path: Path) -> None:
     """A cell with faults, pairs and settings reads back equal from its JSON."""
     cell = cell_of(TEXT + "controller: {spread: flows}\n", tmp_path)
-    assert cell.spread == "flows"
+    assert cell.control.spread == "flows"
     assert cell_from_json(cell_to_json(cell)) == cell
 
 
@@ -153,7 +153,7 @@ def test_faults_can_be_varied() -> None:
         "matrix: {fault: {cut: {faults: [{at: 1 ms, cut: a-b}]}, none: {faults: []}}, controller.spread: [flows]}\n"
     )
     cut, none = loads(TEXT + matrix).variants
-    assert (cut.label, len(cut.faults), cut.spread) == ("fault=cut,spread=flows", 1, "flows")
+    assert (cut.label, len(cut.faults), cut.control.spread) == ("fault=cut,spread=flows", 1, "flows")
     assert none.faults == ()
     with pytest.raises(ScenarioError, match="'cut a-b' comes at 1 s"):
         loads(TEXT + matrix.replace("1 ms", "1 s"))
@@ -180,3 +180,22 @@ def test_parallel_links_need_their_full_name(tmp_path: Path) -> None:
     assert link_named(fabric, "s1-eth2--s2-eth2") is fabric.links[1]
     with pytest.raises(EmulatorError, match="there are 2 links 's2-s1': name one of s1-eth1--s2-eth1, s1-eth2--s2"):
         link_named(fabric, "s2-s1")
+
+
+def test_how_the_controller_is_run_travels_with_the_cell(tmp_path: Path) -> None:
+    """All of it can be varied, and reaches the machine as it was written."""
+    text = TEXT + "controller: {balance: 100 ms, lldp_interval: 0 s}\nmatrix: {controller.balance: [1 ms, 1 h]}\n"
+    file = tmp_path / "f.yaml"
+    file.write_text(text, encoding="utf-8")
+    _, prepared = prepare(file)
+    assert [one.cell.control for one in prepared] == [Control("hosts", 10**6, 0), Control("hosts", 3600 * 10**9, 0)]
+    assert all(cell_from_json(cell_to_json(one.cell)) == one.cell for one in prepared)
+    assert cell_of(TEXT, tmp_path).control == Control()
+
+
+@pytest.mark.parametrize("value", ["999 us", "3601 s", "-1 s", "10", "true", "[1 s]", "1e400 s"])
+def test_intervals_of_the_controller_have_bounds(value: str) -> None:
+    """Refused with the line, whichever of the two it is."""
+    for key in ("balance", "lldp_interval"):
+        with pytest.raises(ScenarioError, match=f"controller.{key}"):
+            loads(f"{TEXT}controller: {{{key}: {value}}}\n")
