@@ -70,6 +70,8 @@ class Journal:
 
     Attributes:
         epoch_ns: Added to the times given to `add`, so that entries have times of day. Whoever owns the clock sets it.
+        last: Number of the last entry, or 0.
+        origin_ns: Time of the first entry ever; tells numbers of this journal from those of another controller's life.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -77,6 +79,7 @@ class Journal:
         self._listeners: list[Callable[[Entry], None]] = []
         self.last = 0
         self.epoch_ns = 0
+        self.origin_ns = 0
 
     @property
     def first(self) -> int:
@@ -101,6 +104,8 @@ class Journal:
             text = f"{text[: MOST_CHARACTERS - 1]}…"
         entry = Entry(self.last, now_ns + self.epoch_ns, kind, severity, text, fields)
         self._entries.append(entry)
+        if self.last == 1:
+            self.origin_ns = entry.time_ns
         for listener in self._listeners:
             listener(entry)
         return entry

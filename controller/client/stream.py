@@ -68,11 +68,14 @@ class EventStream:
     ) -> None:
         self._wire = wire
         query: dict[str, str | int] = {"kind": ",".join(sorted(kinds))} if kinds else {}
+        if after is not None:
+            query["after"] = after
         self._target = "/v1/events" + (f"?{urlencode(query)}" if query else "")
         self._patience_s = patience_s
         self._connection: http.client.HTTPConnection | None = None
         self._response: http.client.HTTPResponse | None = None
         self._closed = False
+        self._last_id = ""
         self.last = after
         try:
             self._open()
@@ -127,8 +130,8 @@ class EventStream:
     def _open(self) -> None:
         self._connection = self._wire.connection(SILENCE_S)
         headers = {"Accept": EVENT_STREAM}
-        if self.last is not None:
-            headers["Last-Event-ID"] = str(self.last)
+        if self._last_id:
+            headers["Last-Event-ID"] = self._last_id
         response = self._wire.begin(self._connection, "GET", self._target, None, headers)
         kind = (response.getheader("Content-Type") or "").partition(";")[0]
         if response.status != http.client.OK or kind != EVENT_STREAM:
@@ -169,6 +172,7 @@ class EventStream:
                 value = value.removeprefix(" ")
                 fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
             elif "data" in fields:
+                self._last_id = fields.get("id", self._last_id)
                 return self._event(fields)
             else:
                 fields = {}  # a heartbeat

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from controller.journal import Entry, Journal, Kind
 from controller.rest.backend import Backend
-from controller.rest.http import Problem, Request, Response, json_response, parse_integer
+from controller.rest.http import Problem, Request, Response, json_response
 from controller.rest.paging import LIMIT, linked, read_limit
 from controller.rest.parameters import Integer, Parameter, Words
 from controller.rest.routes import Route, Success
@@ -25,6 +26,9 @@ KIND = Words(
 )
 LAST_EVENT_ID = Parameter("Last-Event-ID", "Resumes a stream after this event.", where="header")
 _MOST_AT_ONCE = 100
+_MASK = (1 << 64) - 1
+_ID = re.compile(r"([0-9]{1,18})(?:-([0-9a-f]{1,16}))?", re.ASCII)
+"""An event's number and, so that it is known of which life of the controller, the time of the first event."""
 
 
 @dataclass
@@ -51,12 +55,17 @@ class Follow:
             entries = self.journal.since(self.after, self.kinds, _MOST_AT_ONCE)
             self.after = entries[-1].number if len(entries) == _MOST_AT_ONCE else self.journal.last
             if entries:
-                yield b"".join(map(_sent, entries))
+                yield b"".join(_sent(entry, _life(self.journal)) for entry in entries)
 
 
-def _sent(entry: Entry) -> bytes:
+def _life(journal: Journal) -> str:
+    """Tells events of one life of a controller from those of another."""
+    return f"{journal.origin_ns & _MASK:x}"
+
+
+def _sent(entry: Entry, life: str) -> bytes:
     data = _event(entry).model_dump_json()
-    return f"id: {entry.number}\nevent: {entry.kind.value}\ndata: {data}\n\n".encode()
+    return f"id: {entry.number}-{life}\nevent: {entry.kind.value}\ndata: {data}\n\n".encode()
 
 
 def _event(entry: Entry) -> Event:
@@ -92,9 +101,10 @@ class EventResource:
                 },
                 parameters=(AFTER, LIMIT, KIND, LAST_EVENT_ID),
                 problems=(503,),
-                description=f"With `Accept: {EVENT_STREAM}` the answer is a stream of server-sent events: `id` is the "
-                "event's number, `event` its kind, `data` the event as in the JSON answer. `Last-Event-ID` resumes. "
-                "An event `missed` says how many were forgotten before they could be sent.",
+                description=f"With `Accept: {EVENT_STREAM}` the answer is a stream of server-sent events: `id` begins "
+                "with the event's number, `event` is its kind, `data` the event as in the JSON answer. "
+                "`Last-Event-ID` resumes, also at a controller that has been started again since: then with its first "
+                "event. An event `missed` says how many were forgotten before they could be sent.",
             )
         ]
 
@@ -107,8 +117,7 @@ class EventResource:
             resumed = self._resumed(request)
             start = min(after, self._journal.last) if after is not None else self._journal.last
             if resumed is not None:
-                # A number that was not given yet is of a controller that has been started again since: all is new.
-                start = resumed if resumed <= self._journal.last else 0
+                start = resumed
             follow = Follow(self._journal, start, kinds)
             return Response(200, content_type=EVENT_STREAM, headers={"Cache-Control": "no-store"}, follow=follow)
         limit = read_limit(request)
@@ -122,13 +131,16 @@ class EventResource:
         return linked(json_response(answer), url)
 
     def _resumed(self, request: Request) -> int | None:
+        """Number of the last event that a client has seen; 0 if that was of a controller that has ended since."""
         text = request.headers.get("last-event-id")
         if not text:
             return None
-        number = parse_integer(text)
-        if number is None:
-            raise Problem(400, f"Last-Event-ID is the number of an event, not {text[:80]!r}", parameter="Last-Event-ID")
-        return number
+        found = _ID.fullmatch(text)
+        if found is None:
+            raise Problem(400, f"Last-Event-ID is the id of an event, not {text[:80]!r}", parameter="Last-Event-ID")
+        number = int(found[1])
+        other = found[2] is not None and found[2] != _life(self._journal)
+        return 0 if other or number > self._journal.last else number
 
 
 def _wants_stream(accept: str) -> bool:

@@ -331,8 +331,16 @@ def test_peers_that_speak_no_openflow(controller: RunningController, messages: t
     assert health["switches"]["expected"] == len(FABRIC.switches)
 
 
+_ERROR = 1
+MESSAGES = st.tuples(st.integers(0, 35), st.binary(max_size=120)) | st.tuples(
+    st.just(_ERROR),
+    st.builds(bytes.__add__, st.sampled_from([b"\xff\xff", b"\x00\x01", b"\x00\x0b"]), st.binary(max_size=20)),
+)
+"""Anything, and errors of kinds that exist more often than chance would have it."""
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 35), st.binary(max_size=120)), max_size=6), st.booleans())
+@given(st.lists(MESSAGES, max_size=6), st.booleans())
 def test_random_messages_after_the_handshake(
     controller: RunningController, messages: list[tuple[int, bytes]], known: bool
 ) -> None:

@@ -432,7 +432,7 @@ def read_events(sock: socket.socket, count: int) -> list[int]:
             line = lines.readline()
             assert line, "the stream ended"
             if line.startswith(b"id: "):
-                numbers.append(int(line[4:]))
+                numbers.append(int(line[4:].partition(b"-")[0]))
     return numbers
 
 

@@ -40,7 +40,12 @@ def follow(backend: FakeBackend, target: str = "/v1/events", **headers: str) -> 
 def sent(followed: Follow) -> list[dict[str, str]]:
     """All that a stream would send now, as the fields of its events."""
     text = b"".join(followed.chunks()).decode()
-    return [dict(line.split(": ", 1) for line in part.splitlines()) for part in text.split("\n\n") if part]
+    events = [dict(line.split(": ", 1) for line in part.splitlines()) for part in text.split("\n\n") if part]
+    for event in events:
+        if "id" in event:
+            event["id"], _, life = event["id"].partition("-")
+            assert int(life, 16) == followed.journal.origin_ns
+    return events
 
 
 def test_pages_of_events(backend: FakeBackend) -> None:
@@ -93,6 +98,18 @@ def test_a_stream_begins_now_unless_told_otherwise(backend: FakeBackend) -> None
     assert sent(follow(backend, "/v1/events?after=4000")) == []
 
 
+def test_ids_say_which_life_of_the_controller_they_are_of(backend: FakeBackend) -> None:
+    """After a restart numbers begin anew, so an id of before resumes with the first event."""
+    journal = Journal()
+    journal.epoch_ns = 5000
+    fill(journal, 20)
+    [piece] = Follow(journal, 0, None).chunks()
+    last = piece.decode().rpartition("id: ")[2].partition("\n")[0]
+    assert last == "20-1388"
+    assert [event["id"] for event in sent(follow(backend, last_event_id="8-1388"))] == [str(n) for n in range(1, 11)]
+    assert [event["id"] for event in sent(follow(backend, last_event_id="8-0"))] == ["9", "10"]
+
+
 def test_what_was_forgotten_is_said(backend: FakeBackend) -> None:
     """A reader that fell behind learns how many events it will never see."""
     late = follow(backend, last_event_id="3")
@@ -115,6 +132,9 @@ def test_pieces_are_small() -> None:
     ("target", "headers", "parameter"),
     [
         ("/v1/events", {"last-event-id": "soon"}, "Last-Event-ID"),
+        ("/v1/events", {"last-event-id": "5-"}, "Last-Event-ID"),
+        ("/v1/events", {"last-event-id": "-5"}, "Last-Event-ID"),
+        ("/v1/events", {"last-event-id": "5-00000000000000000"}, "Last-Event-ID"),
         ("/v1/events?kind=", {}, "kind"),
         ("/v1/events?kind=link,", {}, "kind"),
         ("/v1/events?after=x", {}, "after"),
