@@ -122,6 +122,11 @@ def add_neighbours(index: int, tails: Sequence[bytes], node: str) -> list[Reques
     return [Request(RTM_NEWNEIGH, header + tail, what, 0x400 | 0x100) for tail in tails]
 
 
+def one(index: int) -> bytes:
+    """Body of RTM_GETLINK that asks for one interface without its counters."""
+    return _IFINFO.pack(0, 0, index, 0, 0) + u32(_IFLA_EXT_MASK, _RTEXT_FILTER_SKIP_STATS)
+
+
 DUMP_ALL = _IFINFO.pack(0, 0, 0, 0, 0) + u32(_IFLA_EXT_MASK, _RTEXT_FILTER_SKIP_STATS)
 """Body of RTM_GETLINK that asks for every interface without its counters."""
 

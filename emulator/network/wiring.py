@@ -25,6 +25,9 @@ class Kernel(Protocol):
     def dump(self, kind: int, body: bytes, what: str) -> list[bytes]:
         """Ask for everything of a kind."""
 
+    def get(self, request: Request) -> bytes:
+        """Ask for a single thing."""
+
 
 class Features(Protocol):
     """The part of `EthtoolSocket` that is used here."""
@@ -70,6 +73,18 @@ def bring_up(kernel: Kernel, ports: Sequence[Port]) -> None:
     """
     found = indices(kernel)
     kernel.execute([interfaces.set_up(found[port.interface], port.node) for port in ports])
+
+
+def settled_interfaces(kernel: Kernel, ports: Sequence[Port]) -> dict[str, Interface]:
+    """Interfaces by name, after the kernel has looked at those of *ports* whose links it does not use yet.
+
+    By itself it looks at a hundred each second. Asked for a single interface, it looks at that one first (Linux 6.8).
+    """
+    there = list_interfaces(kernel)
+    late = not_running(there, ports)
+    for name in late:
+        kernel.get(Request(RTM_GETLINK, interfaces.one(there[name].index), f"interface {name}"))
+    return list_interfaces(kernel) if late else there
 
 
 def not_running(there: Mapping[str, Interface], ports: Sequence[Port]) -> list[str]:

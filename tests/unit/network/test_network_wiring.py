@@ -13,7 +13,7 @@ from emulator.network import interfaces, qdisc_tree
 from emulator.network.netlink import RTM_GETLINK, Request, attribute, text, u32
 from emulator.network.ports import Port, link_ports
 from emulator.network.qdisc import Netem, Qdisc
-from emulator.network.wiring import check_ports, list_interfaces, not_running
+from emulator.network.wiring import check_ports, list_interfaces, not_running, settled_interfaces
 from topologies import chain
 
 PORT = link_ports(chain(hops=2, queue_packets=50))[0][0]
@@ -45,6 +45,13 @@ class FakeKernel:
             row += attribute(16, bytes([6 if self.running else 2]))
             return [header + row] if self.there else []
         return [qdisc_tree.request_body(7, one) for one in qdisc_tree.nested(self.qdiscs)]
+
+    def get(self, request: Request) -> bytes:
+        """Being asked for one interface, look at it."""
+        assert struct.unpack_from("=BxHiII", request.body)[2] == 7
+        self.executed.append(request)
+        self.running = True
+        return b""
 
 
 @dataclass
@@ -120,4 +127,8 @@ def test_a_missing_interface_is_an_error() -> None:
 def test_links_that_do_not_run_yet_are_found() -> None:
     """Up is not enough: before the kernel has noticed, it drops what is sent."""
     assert not_running(list_interfaces(GOOD), [PORT]) == []
-    assert not_running(list_interfaces(replace(GOOD, running=False)), [PORT]) == ["h0-eth0"]
+    late = replace(GOOD, running=False, executed=[])
+    assert not_running(list_interfaces(late), [PORT]) == ["h0-eth0"]
+    assert not_running(settled_interfaces(late, [PORT]), [PORT]) == []
+    assert len(late.executed) == 1
+    assert settled_interfaces(replace(GOOD, there=False), [PORT]) == {}
