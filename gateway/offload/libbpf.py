@@ -245,6 +245,36 @@ def attached_xdp(interface_index: int, flags: int = 0) -> int:
     return number.value
 
 
+class _MapInfo(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("kind", "number", "key_size", "value_size", "entries"))
+
+
+class _ProgramInfo(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_uint32), ("number", ctypes.c_uint32))
+
+
+def _info(fd: int, structure: Any) -> Any:
+    size = ctypes.c_uint32(ctypes.sizeof(structure))
+    checked(library().bpf_obj_get_info_by_fd(fd, ctypes.byref(structure), ctypes.byref(size)), "no BPF object")
+    return structure
+
+
+def map_sizes(fd: int) -> tuple[int, int]:
+    """Bytes of a map's key and of one value."""
+    info = _info(fd, _MapInfo())
+    return int(info.key_size), int(info.value_size)
+
+
+def map_entries(fd: int) -> int:
+    """Most entries that a map has."""
+    return int(_info(fd, _MapInfo()).entries)
+
+
+def program_number(fd: int) -> int:
+    """The kernel's number of a program."""
+    return int(_info(fd, _ProgramInfo()).number)
+
+
 def possible_cpus() -> int:
     """Processors that the kernel keeps values for in maps that have one each."""
     return checked(library().libbpf_num_possible_cpus(), "number of processors")

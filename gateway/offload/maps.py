@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.errors import GatewayError
-from gateway.offload.libbpf import batch_options, checked, library
+from gateway.offload.libbpf import batch_options, checked, library, map_sizes
 
 ANY, NO_EXIST, EXIST = 0, 1, 2
 _CHUNK = 4096
@@ -30,18 +30,21 @@ class BpfMap:
         fd: Its descriptor; the map does not close it.
         key: Type of a key.
         value: Type of a value; of one processor's for maps that have one each.
-        cpus: Number of values for each key; 1 unless the map has one for each processor.
+        cpus: Processors that have a value each for every key; None: there is one value for all.
     """
 
-    def __init__(self, fd: int, key: npt.DTypeLike, value: npt.DTypeLike, cpus: int = 1) -> None:
+    def __init__(self, fd: int, key: npt.DTypeLike, value: npt.DTypeLike, cpus: int | None = None) -> None:
         self.fd = fd
         self.key = np.dtype(key)
         self.value = np.dtype(value)
         self.cpus = cpus
         self._lib = library()
+        sizes = map_sizes(fd)
+        if sizes != (self.key.itemsize, self.value.itemsize):
+            raise GatewayError(f"a BPF map has keys and values of {sizes} bytes, not {self.key} and {self.value}")
 
     def _values(self, count: int) -> Array:
-        return np.zeros((count, self.cpus) if self.cpus > 1 else count, dtype=self.value)
+        return np.zeros(count if self.cpus is None else (count, self.cpus), dtype=self.value)
 
     def get(self, key: Any) -> Any:
         """One value, or None."""
@@ -134,4 +137,8 @@ class BpfMap:
             values.append(some_values[: count.value])
             first = False
             if result == -errno.ENOENT:
-                return np.concatenate(keys), np.concatenate(values)
+                # Joining makes numbers of other machines' byte order native ones; the types are to be as they were.
+                return (
+                    np.concatenate(keys).astype(self.key, copy=False),
+                    np.concatenate(values).astype(self.value, copy=False),
+                )

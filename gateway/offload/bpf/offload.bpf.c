@@ -34,6 +34,7 @@ struct flow {
 	__u16 flags;
 	__be16 new_source_port;
 	__be16 new_destination_port;
+	__u16 padding;
 	__be32 new_source;
 	__be32 new_destination;
 	__u16 ip_delta; /* what the changes add to the one's complement sums, in network byte order */

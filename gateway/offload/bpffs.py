@@ -1,0 +1,55 @@
+"""The BPF file system, where maps and programs have names that outlive the process that made them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from pathlib import Path
+
+from emulator.errors import GatewayError, MissingCapability
+
+_MAGIC = 0xCAFE4A11
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def is_bpffs(path: Path) -> bool:
+    """Whether a folder is in a BPF file system."""
+    buffer = ctypes.create_string_buffer(256)
+    if _libc.statfs(os.fsencode(path), buffer) != 0:
+        return False
+    return int.from_bytes(buffer.raw[:8], "little") == _MAGIC
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for names; where no BPF file system is, one is mounted there.
+
+    The mount belongs to the mount namespace of the caller, and stays when the caller ends.
+
+    Raises:
+        GatewayError: It cannot be made.
+        MissingCapability: There is no right to mount.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if is_bpffs(path):
+            return
+        if any(path.iterdir()):
+            raise GatewayError(f"{path} is not in a BPF file system, and not empty: name another folder")
+    except OSError as error:
+        raise GatewayError(f"cannot make {path}: {error.strerror}") from None
+    if _libc.mount(b"bpf", os.fsencode(path), b"bpf", ctypes.c_ulong(0), b"mode=0700") != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise MissingCapability("a BPF file system", f"mount one at {path}: 'mount -t bpf bpf {path}' ({reason})")
+
+
+def remove_folder(path: Path) -> None:
+    """Remove all names in a folder, and the folder; what they named goes if nothing else holds it."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in path.iterdir():
+            if entry.is_dir():
+                remove_folder(entry)
+            else:
+                entry.unlink()
+        with contextlib.suppress(OSError):
+            path.rmdir()  # a mount point stays
