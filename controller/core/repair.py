@@ -100,9 +100,12 @@ class Repair:
     def _begin(self, usable: Usable, now_ns: int) -> list[Command]:
         before = [group for session in self._sessions.values() for group in session.tables.groups]
         self._steps = deque(steps(self._whole, before, self._groups(usable)))
+        prepared = self._prepare(self.paths)
+        if not self._steps and not prepared:
+            return []  # what failed was not in use, as a link that flaps
         self.count += 1
         self.begun_ns, self.ended_ns, self.slow = now_ns, None, []
-        return self._change(self._prepare(self.paths), now_ns)
+        return self._change(prepared, now_ns)
 
     def _groups(self, usable: Usable) -> tuple[Group, ...]:
         plain = self._whole.without(usable.down) if usable.down else self._whole

@@ -85,7 +85,7 @@ class Faults:
                 raise LinkError(f"link {name} is neither cut nor silent, so it cannot be restored")
 
     def stop_switch(self, name: str) -> None:
-        """Take a switch's power: its links lose carrier, and its bridge goes with its flows and connection.
+        """Take a switch's power: its links lose carrier, its flows and its connection to the controller are gone.
 
         Raises:
             NodeError: There is no such switch, or it is stopped already.
@@ -96,10 +96,10 @@ class Faults:
                 raise NodeError(f"switch {name} is stopped already")
             self._stopped.add(name)
             self._settle()
-            self._switches.remove(switch.name)
+            self._switches.power_off(switch.name)
 
     def start_switch(self, name: str) -> None:
-        """Give a stopped switch its power back: an empty bridge that connects to the controller, then its links.
+        """Give a stopped switch its power back: it connects to the controller, empty, then its links.
 
         Raises:
             NodeError: There is no such switch, or it is not stopped.
@@ -108,7 +108,7 @@ class Faults:
             switch = switch_named(self._fabric, name)
             if name not in self._stopped:
                 raise NodeError(f"switch {name} is not stopped")
-            self._switches.add(self._made.bridge(switch))
+            self._switches.power_on(switch.name)
             self._stopped.remove(name)
             self._settle()
 

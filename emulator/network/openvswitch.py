@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import CommandError, ControllerError, MissingCapability, NodeError
+from emulator.linux.virtual_clock import clock_is_virtual
 from emulator.network.bridge import Bridge
+from emulator.network.revalidators import go_last
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
@@ -55,6 +57,7 @@ class OpenVSwitch:
         self._controllers: Sequence[str] = ()
         self._fail_mode = "secure"
         self._qos = ""
+        self._virtual = clock_is_virtual()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -93,9 +96,6 @@ class OpenVSwitch:
         self._controllers, self._fail_mode = tuple(controllers), fail_mode
         # linux-noop: Open vSwitch would otherwise remove the qdiscs of its ports.
         self._qos = self._vsctl("--no-wait", "create", "QoS", "type=linux-noop", timeout_s=_START_S).strip()
-        self._make(bridges)
-
-    def _make(self, bridges: Sequence[Bridge]) -> None:
         words: list[str] = []
         for bridge in bridges:
             words += bridge.words(
@@ -109,20 +109,32 @@ class OpenVSwitch:
         for index, name in enumerate(names):
             self._connections[name] = printed[index * count : (index + 1) * count]
         self._check_ports(bridges)
+        if self._virtual:
+            for _name, daemon in self._daemons:
+                go_last(daemon.pid)
 
-    def remove(self, name: str) -> None:
-        """Remove a bridge with all that it knows: flows, groups, its controller's connection. Its ports stay unused."""
-        self._vsctl("del-br", name, timeout_s=_CONFIGURE_S)
-        self._bridges.remove(name)
-        self._connections.pop(name, None)
+    def power_off(self, name: str) -> None:
+        """Take away what a bridge would lose with its power: its connections to controllers, flows, groups and meters.
 
-    def add(self, bridge: Bridge) -> None:
-        """Make a bridge as `configure` did, without flows.
-
-        Raises:
-            NodeError: A port could not be added, or has another number.
+        The bridge itself stays: removing it, or having it without any controller, would make Open vSwitch throw away
+        the cached flows of all other bridges too.
         """
-        self._make([bridge])
+        self._connect(name, [f"unix:{self._folder}/nobody"] * len(self._controllers))
+        for what in ("flows", "groups", "meters"):
+            self.ofctl(f"del-{what}", name)
+
+    def power_on(self, name: str) -> None:
+        """Have a bridge as `configure` made it: without flows, on its way to its controllers."""
+        if not self._controllers and self._fail_mode == "standalone":
+            self.ofctl("add-flow", name, "priority=0,actions=NORMAL")
+        self._connect(name, self._controllers)
+
+    def _connect(self, name: str, targets: Sequence[str]) -> None:
+        words: list[str] = []
+        for uuid, target in zip(self._connections[name], targets, strict=True):
+            words += ["--", "set", "Controller", uuid, f'target="{target}"']
+        if words:
+            self._vsctl(*words, timeout_s=_CONFIGURE_S)
 
     def _check_ports(self, bridges: Sequence[Bridge]) -> None:
         text = self._vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface", timeout_s=_START_S)

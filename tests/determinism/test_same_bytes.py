@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scenario_runs import run_text
+from tests.support.scenario_runs import figure, run_text
 
 pytestmark = pytest.mark.virtual
 
@@ -48,6 +48,42 @@ def test_twice_and_with_the_other_cpu_busy(tmp_path: Path) -> None:
         for name in _KEPT:
             one, other = (outcome.folder / "cells" / cell / name for outcome in (first, second))
             assert one.read_bytes() == other.read_bytes(), f"{cell}/{name}"
+
+
+FAULTS = """\
+scenario: same_faults
+question: Are two runs alike in which links and switches fail under load?
+topology: {kind: icgw, gpus: 3, compute: 1, storage: 1, spines: 2, rate: 100 Gbit/s, queue: 300 packets}
+designs: [gateway]
+controller: {spread: flows}
+workloads:
+  - {name: bulk, kind: tcp, sources: [g2, g3], targets: [c1, r1], flows: 2, duration: 20 ms}
+  - {name: volume, kind: nvme, alongside: bulk, initiators: g2, target: s1, block: 16 KiB, queue_depths: [4], ios: 1000}
+  - {name: probes, kind: probe, alongside: bulk, all_to_all: [g1, c1, s1], interval: 4 us, duration: 20 ms}
+faults:
+  - {at: 1 ms, cut: la1-spa1}
+  - {at: 4 ms, restore: la1-spa1}
+  - {at: 6 ms, stop: spa2}
+  - {at: 12 ms, start: spa2}
+  - {at: 14 ms, flap: {link: la3-spa1, times: 4, every: 1 ms}}
+  - {at: 18 ms, silence: s1-la3}
+  - {at: 18.5 ms, restore: s1-la3}
+sampling: {interval: 200 us}
+"""
+
+
+def test_twice_with_faults(tmp_path: Path) -> None:
+    """Failures under load are the same to the byte: figures, every lost probe, the controller's log.
+
+    Verify: the runs are not equal by emptiness: probes were lost, and paths changed.
+    """
+    first, second = (run_text(FAULTS, tmp_path / name) for name in ("first", "second"))
+    assert (first.folder / "results.json").read_bytes() == (second.folder / "results.json").read_bytes()
+    for name in (*_KEPT, "events.json", "probe-probes.json", "distributions-volume.json", "controller.log"):
+        one, other = (outcome.folder / "cells" / "0" / name for outcome in (first, second))
+        assert one.read_bytes() == other.read_bytes(), name
+    assert figure(first, "probes", "lost_by_faults") > 0
+    assert "paths were computed anew" in (first.folder / "cells" / "0" / "controller.log").read_text(encoding="utf-8")
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-GUESTS = [FOLDER / "faults_guest.py", FOLDER / "outage_guest.py"]
+GUESTS = [FOLDER / "faults_guest.py", FOLDER / "outage_guest.py", FOLDER / "failover_guest.py"]
 
 
 @pytest.fixture(scope="module")
