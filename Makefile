@@ -36,7 +36,7 @@ fmt: ## format the code
 	@$(AS_USER) $(PYTHON) -m ruff format .
 	@$(AS_USER) $(PYTHON) -m ruff check --fix .
 
-bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, throughput
+bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, the controller next to networkx and Ryu
 	@scripts/setup.sh --bench
 	@$(AS_USER) $(PYTHON) -m tests.bench
 

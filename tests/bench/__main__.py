@@ -7,11 +7,23 @@ import sys
 from collections.abc import Callable
 
 from emulator.errors import EmulatorError
-from tests.bench import chain_vs_ns3, start_up, supernodes
+from tests.bench import (
+    chain_vs_ns3,
+    controller_first_packet,
+    controller_flows,
+    controller_paths,
+    controller_policies,
+    start_up,
+    supernodes,
+)
 from tests.bench.table import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "chain": chain_vs_ns3.measure,
+    "controller-first-packet": controller_first_packet.measure,
+    "controller-flows": controller_flows.measure,
+    "controller-paths": controller_paths.measure,
+    "controller-policies": controller_policies.measure,
     "start-up": start_up.measure,
     "supernodes": supernodes.measure,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import networkx
+
 from controller.services import Service
 from emulator.model.fabric import Fabric, FabricBuilder, LinkSpec, Role
 
@@ -56,6 +58,19 @@ def leaf_spine(
     ):
         for index in range(count):
             hosts.add(f"{name}{index}", role, f"l{index % leaves}")
+    return builder.build()
+
+
+def random_regular(switches: int, degree: int, hosts: int) -> Fabric:
+    """As many links at each switch, at random, of two rates, and hosts at all of them."""
+    builder = FabricBuilder("jellyfish")
+    for index in range(switches):
+        builder.add_switch(f"s{index}")
+    for number, (a, b) in enumerate(networkx.random_regular_graph(degree, switches, seed=7).edges):
+        builder.add_link(f"s{a}", f"s{b}", LinkSpec((400 if number % 3 else 100) * 10**9, 1000))
+    for index in range(hosts):
+        builder.add_host(f"h{index}", f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}/8")
+        builder.add_link(f"h{index}", f"s{index % switches}", LinkSpec(100 * 10**9, 1000))
     return builder.build()
 
 

@@ -14,6 +14,7 @@ from controller.paths import compute
 from controller.paths.graph import Graph, fabric_links, graph_of, latency_ns
 from controller.paths.nexthops import UNREACHED, NextHops, next_hops
 from emulator.model.fabric import Fabric, FabricBuilder, LinkSpec
+from tests.support.controller_fabrics import random_regular
 
 HOP = 10**12
 """More than any latency: a path with fewer links is better, whatever it takes."""
@@ -94,19 +95,6 @@ def three_tiers(pods: int, leaves: int, aggregations: int, cores: int, hosts: in
                 count += 1
                 builder.add_host(f"h{count}", f"10.{count >> 16}.{count >> 8 & 255}.{count & 255}/8")
                 builder.add_link(f"h{count}", f"l{pod}_{leaf}", spec)
-    return builder.build()
-
-
-def random_regular(switches: int, degree: int, hosts: int) -> Fabric:
-    """As many links at each switch, at random, of two rates, and hosts at all of them."""
-    builder = FabricBuilder("jellyfish")
-    for index in range(switches):
-        builder.add_switch(f"s{index}")
-    for number, (a, b) in enumerate(networkx.random_regular_graph(degree, switches, seed=7).edges):
-        builder.add_link(f"s{a}", f"s{b}", LinkSpec((400 if number % 3 else 100) * GBIT, 1000))
-    for index in range(hosts):
-        builder.add_host(f"h{index}", f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}/8")
-        builder.add_link(f"h{index}", f"s{index % switches}", LinkSpec(100 * GBIT, 1000))
     return builder.build()
 
 
