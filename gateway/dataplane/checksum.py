@@ -28,10 +28,12 @@ def updated(old: Words, delta: Words) -> Words:
 def verify_transport(memory: Bytes, headers: Headers) -> None:
     """Mark frames whose TCP or UDP checksum is wrong as `Reason.BAD_TRANSPORT_CHECKSUM`.
 
-    This reads every byte of the frames, which forwarding does not. Do not ask it of frames whose checksums an interface
-    is still to fill in. UDP without a checksum is right over IPv4, and over IPv6 as tunnels have it (RFC 6935).
+    This reads every byte of the frames, which forwarding does not; frames in several pieces are left out. Do not ask it
+    of frames whose checksums an interface is still to fill in. UDP without a checksum is right over IPv4, and over IPv6
+    as tunnels have it (RFC 6935).
     """
     some = (headers.reason == Reason.FORWARDED) & ((headers.protocol == TCP) | (headers.protocol == UDP))
+    some &= headers.ends <= headers.head_ends
     for row in np.flatnonzero(some):
         if not _is_right(memory, headers, int(row)):
             headers.reason[row] = Reason.BAD_TRANSPORT_CHECKSUM

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from gateway.dataplane.headers import NVME_PORT, ROCE_PORT, TCP, UDP, Headers
+from gateway.dataplane.headers import NVME_PORT, ROCE_PORT, TCP, UDP, Headers, Vxlan
 from gateway.dataplane.lookup import MISSING, ExactTable, Network, Prefix, PrefixTable
 from gateway.dataplane.memory import Flags, Ints, integer
 from gateway.dataplane.reasons import Reason
@@ -146,21 +146,25 @@ def classify(headers: Headers, ingress: int, classifier: Classifier) -> Classes:
     tenant = classifier.tenant_of(ingress, headers.vlan, headers.vni)
     service = classifier.service_of(headers)
     spoofed = classifier.is_spoofed(headers, tenant)
+    reason = headers.reason
     vxlan = headers.vxlan
     if vxlan is not None and vxlan.rows.size:
-        rows, inner = vxlan.rows, vxlan.inner
-        tenant[rows] = classifier.tenant_of(ingress, inner.vlan, vxlan.vni)
-        service[rows] = classifier.service_of(inner)
+        tenant[vxlan.rows] = classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
+        service[vxlan.rows] = classifier.service_of(vxlan.inner)
         if spoofed is not None:
-            spoofed[rows] = False
-        foreign = classifier.is_spoofed(inner, tenant[rows])
-        if foreign is not None:
-            spoofed = np.zeros(headers.size, np.bool_) if spoofed is None else spoofed
-            spoofed[rows] = foreign & (inner.family != 0)
-    reason = headers.reason
+            spoofed[vxlan.rows] = False
+        mark_spoofed(headers, vxlan, tenant, classifier)
     if spoofed is not None:
         reason[spoofed & (reason == 0) & (headers.family != 0)] = Reason.SPOOFED
     missing = tenant == integer(MISSING)
     if np.count_nonzero(missing):
         reason[missing & (reason == 0)] = Reason.NO_TENANT
     return Classes(tenant, service)
+
+
+def mark_spoofed(headers: Headers, vxlan: Vxlan, tenant: Ints, classifier: Classifier) -> None:
+    """Mark frames with VXLAN inside of which a source is not one of their tenant's."""
+    foreign = classifier.is_spoofed(vxlan.inner, tenant[vxlan.rows])
+    if foreign is not None:
+        foreign &= (vxlan.inner.family != 0) & (headers.reason[vxlan.rows] == 0) & (tenant[vxlan.rows] >= 0)
+        headers.reason[vxlan.rows[foreign]] = Reason.SPOOFED

@@ -61,10 +61,10 @@ class Edits:
             self.next_hop[rows],
         )
 
-    def put(self, row: int, other: Edits, other_row: int) -> None:
-        """Copy one entry of *other*."""
+    def put(self, rows: Ints, other: Edits) -> None:
+        """Replace some entries by those of *other*."""
         for name in self.__slots__:
-            getattr(self, name)[row] = getattr(other, name)[other_row]
+            getattr(self, name)[rows] = getattr(other, name)
 
     @property
     def target_ports(self) -> Words:
@@ -97,10 +97,10 @@ class Deltas:
         """Those of some of the frames."""
         return Deltas(self.header[rows], self.transport[rows], self.changes[rows])
 
-    def put(self, row: int, other: Deltas, other_row: int) -> None:
-        """Copy one entry of *other*."""
+    def put(self, rows: Ints, other: Deltas) -> None:
+        """Replace some entries by those of *other*."""
         for name in self.__slots__:
-            getattr(self, name)[row] = getattr(other, name)[other_row]
+            getattr(self, name)[rows] = getattr(other, name)
 
 
 def deltas_of(headers: Headers, edits: Edits) -> Deltas:

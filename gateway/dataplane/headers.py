@@ -104,6 +104,7 @@ class Headers:
 
     Attributes:
         offsets, lengths: Where the frames lie in their memory.
+        head_ends: Positions behind the last byte of each frame, or of its first piece if it lies in several.
         reason: `Reason` of each frame; `FORWARDED`: nothing is wrong with it so far.
         words: Eight rows of 64-bit numbers: the headers as they would lie in an untagged frame whose IP header is IPv4
             without options. `flows` and `rewrite` compute with them, for they hold several fields at a time.
@@ -127,6 +128,7 @@ class Headers:
 
     offsets: Ints
     lengths: Ints
+    head_ends: Ints
     reason: NDArray[np.uint8]
     words: Words
     plain: Flags

@@ -18,6 +18,8 @@ _MULTIPLIERS = tuple(
 )
 _MIX, _STEP, _MISSING = word(32), integer(1), integer(MISSING)
 _MASK64 = (1 << 64) - 1
+_FEW = 64
+"""Keys that are taken out one by one; for more, the table is written anew."""
 
 
 class ExactTable:
@@ -45,13 +47,7 @@ class ExactTable:
 
     def find(self, keys: Sequence[Words]) -> Ints:
         """The value of each key, `MISSING` where there is none; *keys* are one array for each word of a key."""
-        hashed = keys[0] * _MULTIPLIERS[0]
-        for column, multiplier in zip(keys[1:], _MULTIPLIERS[1:], strict=False):
-            hashed ^= column
-            hashed *= multiplier
-        hashed ^= hashed >> _MIX
-        hashed *= _MULTIPLIERS[0]
-        place = (hashed >> self._shift_word).view(np.int64)
+        place = self._homes(keys)
         values = self._values[place]
         same = self._keys[0][place] == keys[0]
         for stored, column in zip(self._keys[1:], keys[1:], strict=True):
@@ -60,6 +56,17 @@ class ExactTable:
             return values
         self._probe(keys, place, values, same)
         return values
+
+    def _homes(self, keys: Sequence[Words]) -> Ints:
+        """Where each key would be if it were alone."""
+        hashed = keys[0] * _MULTIPLIERS[0]
+        for column, multiplier in zip(keys[1:], _MULTIPLIERS[1:], strict=False):
+            hashed ^= column
+            hashed *= multiplier
+        hashed ^= hashed >> _MIX
+        hashed *= _MULTIPLIERS[0]
+        places: Ints = (hashed >> self._shift_word).view(np.int64)
+        return places
 
     def _probe(self, keys: Sequence[Words], place: Ints, values: Ints, same: NDArray[np.bool_]) -> None:
         """Look at the places behind those where another key stood."""
@@ -115,6 +122,47 @@ class ExactTable:
             for index, part in enumerate(key):
                 self._keys[index, place] = part
         self._values[place] = value
+
+    def put_new(self, keys: Sequence[Words], values: Ints) -> None:
+        """Add many keys that differ and of which none is there.
+
+        Raises:
+            OverflowError: They do not fit; none was added.
+        """
+        if self._size + values.size > self.capacity:
+            raise OverflowError(f"a table of {self.capacity} entries is full")
+        self._size += values.size
+        rows, place = np.arange(values.size), self._homes(keys)
+        while rows.size:
+            free = np.flatnonzero(self._values[place] == MISSING)
+            taken, first = np.unique(place[free], return_index=True)
+            winners = free[first]
+            self._values[taken] = values[rows[winners]]
+            for stored, column in zip(self._keys, keys, strict=True):
+                stored[taken] = column[rows[winners]]
+            losers = np.ones(rows.size, np.bool_)
+            losers[winners] = False
+            rows, place = rows[losers], (place[losers] + 1) & self._mask
+
+    def remove_all(self, keys: Sequence[Words]) -> None:
+        """Take many keys out that are there."""
+        count = keys[0].size
+        if count <= _FEW:
+            for key in zip(*(column.tolist() for column in keys), strict=True):
+                self.remove(key)
+            return
+        stays = self._values != MISSING
+        place = self._homes(keys)
+        rows = np.arange(count)
+        while rows.size:
+            same = np.ones(rows.size, np.bool_)
+            for stored, column in zip(self._keys, keys, strict=True):
+                same &= stored[place] == column[rows]
+            stays[place[same]] = False
+            rows, place = rows[~same], (place[~same] + 1) & self._mask
+        columns, values = self._keys[:, stays], self._values[stays]
+        self.clear()
+        self.put_new(list(columns), values)
 
     def remove(self, key: Sequence[int]) -> bool:
         """Take a key out, and move those behind it up where that is needed; False: it was not there."""

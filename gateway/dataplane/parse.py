@@ -54,7 +54,9 @@ _TCP, _UDP, _UDP_HEADER = integer(TCP), integer(UDP), integer(UDP_BYTES)
 _ETHERNET, _TAG, _IP_HEADER = integer(ETHERNET_BYTES), integer(TAG_BYTES), integer(IPV4_BYTES)
 
 
-def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTES) -> Headers:
+def parse(
+    memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTES, heads: Ints | None = None
+) -> Headers:
     """Parse the headers of a batch.
 
     Args:
@@ -62,6 +64,8 @@ def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTE
         offsets: Position of each frame.
         lengths: Length of each frame in bytes, with Ethernet header and padding, without check sequence.
         max_bytes: Longer frames are `Reason.JUMBO`.
+        heads: For frames that lie in several pieces, the lengths of the first ones; headers that go beyond them are
+            `Reason.TRUNCATED`. None: all frames are in one piece.
 
     Returns:
         The headers; `Headers.reason` is what is wrong with each frame.
@@ -72,7 +76,8 @@ def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTE
     size = offsets.size
     if size > MAX_BATCH:
         raise ValueError(f"a batch of {size} frames: at most {MAX_BATCH}")
-    headers = read_plain(memory, offsets, lengths, check_batch(memory, offsets, lengths), max_bytes)
+    head_ends = check_batch(memory, offsets, lengths if heads is None else heads)
+    headers = read_plain(memory, offsets, lengths, head_ends, max_bytes, is_whole=heads is None)
     plain = headers.plain
     if np.count_nonzero(plain) != size:
         _make_writable(headers)
@@ -81,7 +86,9 @@ def parse(memory: Bytes, offsets: Ints, lengths: Ints, max_bytes: int = MAX_BYTE
     return headers
 
 
-def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, frame_ends: Ints, max_bytes: int) -> Headers:
+def read_plain(
+    memory: Bytes, offsets: Ints, lengths: Ints, head_ends: Ints, max_bytes: int, *, is_whole: bool
+) -> Headers:
     """The fields of frames of the common shape; those of all others, for which ``plain`` is False, mean nothing."""
     size = offsets.size
     words = windows(memory, offsets)
@@ -115,15 +122,19 @@ def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, frame_ends: Ints, ma
     header_sum += source
     header_sum += target
     plain &= header_sum % _LOW16 == _NOTHING
-    plain &= ends <= frame_ends
+    plain &= ends <= (head_ends if is_whole else offsets + lengths)
     plain &= transport_header <= transport_length
     plain &= transport_length <= room
     plain &= (tcp & (words[W_TCP] >= _LEAST_DATA_OFFSET)) | udp
     plain &= lengths <= integer(max_bytes)
     transport = network + _IP_HEADER
+    payload = transport + transport_header
+    if not is_whole:
+        plain &= payload <= head_ends
     return Headers(
         offsets=offsets,
         lengths=lengths,
+        head_ends=head_ends,
         reason=np.zeros(size, np.uint8),
         words=words,
         plain=plain,
@@ -134,7 +145,7 @@ def read_plain(memory: Bytes, offsets: Ints, lengths: Ints, frame_ends: Ints, ma
         family=_FOURS[:size],
         network=network,
         transport=transport,
-        payload=transport + transport_header,
+        payload=payload,
         ends=ends,
         protocol=protocol,
         ttl=(ttl_high >> _24).view(np.int64),

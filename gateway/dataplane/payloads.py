@@ -36,7 +36,7 @@ _SPECIAL[[VXLAN_PORT, ROCE_PORT, NVME_PORT]] = 1
 class Parse(Protocol):
     """How inner frames are parsed."""
 
-    def __call__(self, memory: Bytes, offsets: Ints, lengths: Ints) -> Headers:
+    def __call__(self, memory: Bytes, offsets: Ints, lengths: Ints, *, heads: Ints | None = None) -> Headers:
         """See `gateway.dataplane.parse.parse`."""
         ...
 
@@ -68,19 +68,22 @@ def _datagram_ends(memory: Bytes, headers: Headers, rows: Ints) -> Ints:
 
 def _read_vxlan(memory: Bytes, headers: Headers, rows: Ints, parse: Parse) -> Vxlan:
     at, ends = headers.payload[rows], _datagram_ends(memory, headers, rows)
-    whole = ends - at >= VXLAN_BYTES
+    readable = np.minimum(ends, headers.head_ends[rows])
+    whole = readable - at >= VXLAN_BYTES
     headers.reason[rows[~whole]] = Reason.TRUNCATED
-    rows, at, ends = rows[whole], at[whole], ends[whole]
+    rows, at, ends, readable = rows[whole], at[whole], ends[whole], readable[whole]
     valid = read(memory, at, 1) & _VNI_IS_VALID != 0
     headers.reason[rows[~valid]] = Reason.MALFORMED
-    rows, at, ends = rows[valid], at[valid], ends[valid]
+    rows, at, ends, readable = rows[valid], at[valid], ends[valid], readable[valid]
     inner = at + VXLAN_BYTES
-    return Vxlan(rows, read(memory, at + 4, 4) >> 8, parse(memory, inner, ends - inner))
+    return Vxlan(rows, read(memory, at + 4, 4) >> 8, parse(memory, inner, ends - inner, heads=readable - inner))
 
 
 def _read_bth(memory: Bytes, headers: Headers, rows: Ints) -> Bth:
     at = headers.payload[rows]
+    # The check behind the payload may be in a later piece, the header must not.
     whole = _datagram_ends(memory, headers, rows) - at >= BTH_BYTES + ICRC_BYTES
+    whole &= headers.head_ends[rows] - at >= BTH_BYTES
     headers.reason[rows[~whole]] = Reason.TRUNCATED
     rows, at = rows[whole], at[whole]
     first, last = read(memory, at, 4), read(memory, at + 8, 4)
@@ -96,7 +99,7 @@ def _read_bth(memory: Bytes, headers: Headers, rows: Ints) -> Bth:
 
 def _read_pdu(memory: Bytes, headers: Headers, rows: Ints) -> Pdu:
     at = headers.payload[rows]
-    whole = headers.ends[rows] - at >= PDU_BYTES
+    whole = np.minimum(headers.ends, headers.head_ends)[rows] - at >= PDU_BYTES
     rows, at = rows[whole], at[whole]
     first = read(memory, at, 4)
     kind, header_bytes, data_offset = first >> 24, (first >> 8) & 0xFF, first & 0xFF

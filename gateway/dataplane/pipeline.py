@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gateway.dataplane.classify import SERVICE_PORTS, Classes, Classifier, Service, Tenants, classify
+from gateway.dataplane.classify import SERVICE_PORTS, Classes, Classifier, Service, Tenants, classify, mark_spoofed
 from gateway.dataplane.counters import Counters
 from gateway.dataplane.edits import Edits, deltas_of
 from gateway.dataplane.encapsulate import WRAP_BYTES, Wraps, retag, unwrap, wrap
-from gateway.dataplane.flows import Flows, enter
+from gateway.dataplane.flows import Decisions, Flows
 from gateway.dataplane.headers import TAG_BYTES, W_TARGET_PORTS, Headers
 from gateway.dataplane.lookup import MISSING
 from gateway.dataplane.memory import Bytes, Flags, Ints, Words, constant, integer, word
@@ -81,6 +81,7 @@ class Pipeline:
         configuration: What it was told last.
         counters: What became of all frames.
         flows: What was decided about flows.
+        classifier, policy, translations, routes: The configuration, made ready for the stages.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -102,8 +103,8 @@ class Pipeline:
         routes = Routes(configuration.routes, configuration.next_hops)
         wraps = Wraps([None, *(hop.tunnel for hop in configuration.next_hops)])
         macs = {number: _mac(number, mac) for number, mac in configuration.macs.items()}
-        self._classifier, self._policy, self._translations = classifier, policy, translations
-        self._routes, self._wraps, self._macs = routes, wraps, macs
+        self.classifier, self.policy, self.translations = classifier, policy, translations
+        self.routes, self._wraps, self._macs = routes, wraps, macs
         self._tunnels = np.array([False, *(hop.tunnel is not None for hop in configuration.next_hops)])
         # A tunnel counts as a tag that no frame has: nothing that goes into one keeps its shape.
         self._hop_tags = np.array(
@@ -118,7 +119,14 @@ class Pipeline:
         self.configuration = configuration
 
     def process(
-        self, memory: Bytes, offsets: Ints, lengths: Ints, headroom: Ints, ingress: int, now_ns: int
+        self,
+        memory: Bytes,
+        offsets: Ints,
+        lengths: Ints,
+        headroom: Ints,
+        ingress: int,
+        now_ns: int,
+        heads: Ints | None = None,
     ) -> Verdicts:
         """Decide about a batch and rewrite what is forwarded.
 
@@ -129,20 +137,23 @@ class Pipeline:
             headroom: Bytes before each that it may grow into.
             ingress: Number of the port where they came in.
             now_ns: The time.
+            heads: The lengths of the first pieces of frames that lie in several; None: all are in one.
         """
         if offsets.size > self.flows.capacity:
-            return self._process_in_parts(memory, offsets, lengths, headroom, ingress, now_ns)
-        headers = parse(memory, offsets, lengths, self.configuration.max_bytes)
+            return self._process_in_parts(memory, offsets, lengths, headroom, ingress, now_ns, heads)
+        headers = parse(memory, offsets, lengths, self.configuration.max_bytes, heads)
         own = headers.target_mac == self._macs[ingress]
         if np.count_nonzero(own) != own.size:
             _not_ours(headers, own)
         if self._tunnel_ends.size and headers.vxlan is not None:
             headers = unwrap(headers, self._tunnel_ends)
             headroom = headroom + (headers.offsets - offsets)
-        tenant = self._classifier.tenant_of(ingress, headers.vlan, headers.vni)
+        tenant = self.classifier.tenant_of(ingress, headers.vlan, headers.vni)
         vxlan = headers.vxlan
         if vxlan is not None and vxlan.rows.size:
-            tenant[vxlan.rows] = self._classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
+            # Which frames a tunnel carries is no matter of its flow: each is looked at.
+            tenant[vxlan.rows] = self.classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
+            mark_spoofed(headers, vxlan, tenant, self.classifier)
         if np.count_nonzero(tenant < _ZERO):
             missing = (tenant < 0) & (headers.reason == 0)
             headers.reason[missing] = np.where(headers.vni[missing] < 0, Reason.NO_TENANT, Reason.UNKNOWN_TUNNEL)
@@ -156,11 +167,26 @@ class Pipeline:
         return self._finish(memory, headers, numbers, lengths, headroom, now_ns)
 
     def _process_in_parts(
-        self, memory: Bytes, offsets: Ints, lengths: Ints, headroom: Ints, ingress: int, now_ns: int
+        self,
+        memory: Bytes,
+        offsets: Ints,
+        lengths: Ints,
+        headroom: Ints,
+        ingress: int,
+        now_ns: int,
+        heads: Ints | None,
     ) -> Verdicts:
         """The same for more frames than there is room for flows."""
         parts = [
-            self.process(memory, offsets[part], lengths[part], headroom[part], ingress, now_ns)
+            self.process(
+                memory,
+                offsets[part],
+                lengths[part],
+                headroom[part],
+                ingress,
+                now_ns,
+                None if heads is None else heads[part],
+            )
             for part in np.array_split(np.arange(offsets.size), -(-offsets.size // self.flows.capacity))
         ]
         return Verdicts(
@@ -176,14 +202,15 @@ class Pipeline:
         if headers.vxlan is not None:
             some.vxlan = headers.vxlan.among(rows)
         classes, edits, rule = self.decide(some, ingress)
-        enter(self.flows, some, classes, (edits, deltas_of(some, edits), rule), now_ns, keep)
+        decisions = Decisions(some.reason, edits, deltas_of(some, edits), rule, classes.service)
+        self.flows.enter(some, classes.tenant, decisions, now_ns, keep)
 
     def decide(self, headers: Headers, ingress: int) -> tuple[Classes, Edits, Ints]:
         """All stages from classification to routing, without flows: marks reasons, and says what frames leave with."""
-        classes = classify(headers, ingress, self._classifier)
-        rule = judge(headers, classes, self._policy)
-        edits = translate(headers, classes, self._translations)
-        route(headers, classes, edits, self._routes)
+        classes = classify(headers, ingress, self.classifier)
+        rule = judge(headers, classes, self.policy)
+        edits = translate(headers, classes, self.translations)
+        route(headers, classes, edits, self.routes)
         return classes, edits, rule
 
     def _finish(
@@ -216,17 +243,17 @@ class Pipeline:
         """Mark frames that cannot leave in the shape that their next hops want; False: all keep theirs."""
         changes_shape = self._shapes or int(np.count_nonzero(headers.tags)) != 0
         if changes_shape:
-            same = headers.vlan == self._routes.vlans[next_hop]
+            same = headers.vlan == self.routes.vlans[next_hop]
             same &= headers.tags == self._hop_tags[next_hop]
             changes_shape = int(np.count_nonzero(same)) != same.size
         if not changes_shape and not np.count_nonzero(headers.lengths > self._least_max_bytes):
             return False
-        growth = ((self._routes.vlans[next_hop] != 0) - headers.tags) * TAG_BYTES
+        growth = ((self.routes.vlans[next_hop] != 0) - headers.tags) * TAG_BYTES
         growth += self._tunnels[next_hop] * WRAP_BYTES
         reason = headers.reason
         good = reason == 0
         reason[good & (growth > headroom)] = Reason.NO_HEADROOM
-        reason[good & (headers.lengths + growth > self._routes.max_bytes[next_hop])] = Reason.TOO_LONG
+        reason[good & (headers.lengths + growth > self.routes.max_bytes[next_hop])] = Reason.TOO_LONG
         return changes_shape
 
     def _send(
@@ -244,16 +271,16 @@ class Pipeline:
             which = np.flatnonzero(~plain)
             flow = numbers[which]
             write_other(memory, headers.take(which), flows.edits.take(flow), flows.deltas.take(flow))
-        write_macs(memory, headers.offsets, next_hop, self._routes)
+        write_macs(memory, headers.offsets, next_hop, self.routes)
         offsets, lengths = headers.offsets, headers.lengths
         if changes_shape:
-            offsets, lengths = retag(memory, offsets, lengths, headers.tags, self._routes.vlans[next_hop])
+            offsets, lengths = retag(memory, offsets, lengths, headers.tags, self.routes.vlans[next_hop])
             wrapped = np.flatnonzero(self._tunnels[next_hop])
             if wrapped.size:
                 entropy = (headers.words[W_TARGET_PORTS] ^ headers.source)[wrapped]
                 out = wrap(memory, offsets[wrapped], lengths[wrapped], self._wraps, next_hop[wrapped], entropy)
                 offsets[wrapped], lengths[wrapped] = out
-        return self._routes.ports[next_hop], offsets, lengths
+        return self.routes.ports[next_hop], offsets, lengths
 
     def as_json(self) -> dict[str, Any]:
         """All figures as plain data."""

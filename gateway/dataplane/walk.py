@@ -52,16 +52,25 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class _Walkers:
-    """Frames on their way: which of the batch, where their next header begins, where they end, what it will be."""
+    """Frames on their way.
+
+    Attributes:
+        rows: Which of the batch.
+        at: Where their next header begins.
+        ends: Where they, or their IP packets, end.
+        readable: Where what may be read of them ends.
+        kind: What their next header will be.
+    """
 
     rows: Ints
     at: Ints
     ends: Ints
+    readable: Ints
     kind: Ints
 
     def keep(self, which: Flags) -> _Walkers:
         """Those of them for which *which* is true."""
-        return _Walkers(self.rows[which], self.at[which], self.ends[which], self.kind[which])
+        return _Walkers(self.rows[which], self.at[which], self.ends[which], self.readable[which], self.kind[which])
 
 
 class _Walk:
@@ -79,8 +88,8 @@ class _Walk:
     def ethernet(self, rows: Ints, max_bytes: int) -> _Walkers:
         h = self.headers
         at = h.offsets[rows]
-        walkers = _Walkers(rows, at, at + h.lengths[rows], np.zeros(rows.size, np.int64))
-        walkers = self.fail(walkers, walkers.ends - walkers.at < ETHERNET_BYTES, Reason.RUNT)
+        walkers = _Walkers(rows, at, at + h.lengths[rows], h.head_ends[rows], np.zeros(rows.size, np.int64))
+        walkers = self.fail(walkers, walkers.readable - walkers.at < ETHERNET_BYTES, Reason.RUNT)
         at = walkers.at
         h.target_mac[walkers.rows] = h.words[W_TARGET][walkers.rows] = read_words(self.memory, at) >> np.uint64(16)
         source_type = read_words(self.memory, at + 6)
@@ -95,7 +104,7 @@ class _Walk:
             tagged = np.isin(walkers.kind, ETHERTYPES_VLAN)
             if not np.count_nonzero(tagged):
                 break
-            cut = tagged & (walkers.ends - walkers.at < TAG_BYTES)
+            cut = tagged & (walkers.readable - walkers.at < TAG_BYTES)
             walkers, tagged = self.fail(walkers, cut, Reason.TRUNCATED), tagged[~cut]
             at, rows = walkers.at[tagged], walkers.rows[tagged]
             column[rows] = read(self.memory, at, 2) & 0x0FFF
@@ -111,18 +120,19 @@ class _Walk:
     def ipv4(self, walkers: _Walkers) -> _Walkers:
         h, memory = self.headers, self.memory
         h.network[walkers.rows] = walkers.at
-        walkers = self.fail(walkers, walkers.ends - walkers.at < IPV4_BYTES, Reason.TRUNCATED)
+        walkers = self.fail(walkers, walkers.readable - walkers.at < IPV4_BYTES, Reason.TRUNCATED)
         first = read(memory, walkers.at, 1)
         header, total = (first & 15) * 4, read(memory, walkers.at + 2, 2)
         bad = (first >> 4 != 4) | (header < IPV4_BYTES) | (total < header)
         walkers, header, total = self.fail(walkers, bad, Reason.MALFORMED), header[~bad], total[~bad]
-        cut = walkers.at + total > walkers.ends
+        cut = (walkers.at + total > walkers.ends) | (walkers.at + header > walkers.readable)
         walkers, header, total = self.fail(walkers, cut, Reason.TRUNCATED), header[~cut], total[~cut]
         bad = _header_sums(memory, walkers.at, header) % 0xFFFF != 0
         walkers, header, total = self.fail(walkers, bad, Reason.BAD_CHECKSUM), header[~bad], total[~bad]
         at, rows = walkers.at, walkers.rows
         h.family[rows] = 4
         h.ends[rows] = walkers.ends = at + total
+        walkers.readable = np.minimum(walkers.readable, walkers.ends)
         h.words[W_IP][rows] = read_words(memory, at)
         h.words[W_TTL_SOURCE][rows] = word = read_words(memory, at + 8)
         h.ttl[rows] = (word >> np.uint64(56)).view(np.int64)
@@ -136,7 +146,7 @@ class _Walk:
     def ipv6(self, walkers: _Walkers) -> _Walkers:
         h, memory = self.headers, self.memory
         h.network[walkers.rows] = walkers.at
-        walkers = self.fail(walkers, walkers.ends - walkers.at < IPV6_BYTES, Reason.TRUNCATED)
+        walkers = self.fail(walkers, walkers.readable - walkers.at < IPV6_BYTES, Reason.TRUNCATED)
         walkers = self.fail(walkers, read(memory, walkers.at, 1) >> 4 != 6, Reason.MALFORMED)
         ends = walkers.at + IPV6_BYTES + read(memory, walkers.at + 4, 2)
         cut = ends > walkers.ends
@@ -144,6 +154,7 @@ class _Walk:
         at, rows = walkers.at, walkers.rows
         h.family[rows] = 6
         h.ends[rows] = walkers.ends = ends
+        walkers.readable = np.minimum(walkers.readable, ends)
         h.words[W_IP][rows] = word = read_words(memory, at)
         h.ttl[rows] = (word & np.uint64(0xFF)).view(np.int64)
         for position, column in enumerate((h.source_high, h.source, h.target_high, h.target)):
@@ -169,7 +180,7 @@ class _Walk:
                 # Hop-by-hop options come first or not at all (RFC 8200, section 4.1).
                 late = walkers.kind == _HOP_BY_HOP
                 walkers, extension = self.fail(walkers, late, Reason.MALFORMED), extension[~late]
-            cut = extension & (walkers.ends - walkers.at < _EXTENSION_BYTES)
+            cut = extension & (walkers.readable - walkers.at < _EXTENSION_BYTES)
             walkers, extension = self.fail(walkers, cut, Reason.TRUNCATED), extension[~cut]
             at, kind = walkers.at[extension], walkers.kind[extension]
             units = read(memory, at + 1, 1)
@@ -179,7 +190,7 @@ class _Walk:
             piece[extension] = (kind == _FRAGMENT) & (read(memory, at + 2, 2) & _MORE_OR_OFFSET_V6 != 0)
             walkers.kind[extension] = read(memory, at, 1)
             walkers.at[extension] = at + length
-            cut = walkers.at > walkers.ends
+            cut = walkers.at > walkers.readable
             walkers = self.fail(walkers, cut, Reason.TRUNCATED)
             walkers = self.fail(walkers, piece[~cut], Reason.FRAGMENT)
         return walkers
@@ -188,7 +199,7 @@ class _Walk:
         h, memory = self.headers, self.memory
         for protocol, least, lengths_of in ((TCP, TCP_BYTES, self._tcp), (UDP, UDP_BYTES, self._udp)):
             some = walkers.keep(walkers.kind == protocol)
-            some = self.fail(some, some.ends - some.at < least, Reason.TRUNCATED)
+            some = self.fail(some, some.readable - some.at < least, Reason.TRUNCATED)
             some = lengths_of(some)
             at, rows = some.at, some.rows
             ports = read(memory, at, 4)
@@ -204,7 +215,7 @@ class _Walk:
         header = (read(self.memory, some.at + 12, 1) >> 4) * 4
         bad = header < TCP_BYTES
         some, header = self.fail(some, bad, Reason.MALFORMED), header[~bad]
-        cut = some.at + header > some.ends
+        cut = some.at + header > some.readable
         some, header = self.fail(some, cut, Reason.TRUNCATED), header[~cut]
         self.headers.payload[some.rows] = some.at + header
         return some

@@ -13,6 +13,7 @@ from tests.bench import (
     controller_flows,
     controller_paths,
     controller_policies,
+    dataplane_stages,
     start_up,
     supernodes,
 )
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "controller-flows": controller_flows.measure,
     "controller-paths": controller_paths.measure,
     "controller-policies": controller_policies.measure,
+    "dataplane-stages": dataplane_stages.measure,
     "start-up": start_up.measure,
     "supernodes": supernodes.measure,
 }

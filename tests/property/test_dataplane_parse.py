@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
@@ -13,7 +13,7 @@ from gateway.dataplane.checksum import verify_transport
 from gateway.dataplane.headers import Headers
 from gateway.dataplane.parse import parse
 from gateway.dataplane.reasons import Reason
-from tests.support.dataplane_frames import Batch, batches, ethernet, ipv4, networks
+from tests.support.dataplane_frames import Batch, any_frames, batches, ethernet, ipv4, networks
 from tests.support.dataplane_reference import Found, look
 
 _POSITIONS = ("network", "transport", "payload", "ends")
@@ -57,6 +57,7 @@ def test_every_field_of_every_frame_is_the_references(batch: Batch, max_bytes: i
     assert np.array_equal(before, batch.memory)
 
 
+@settings(max_examples=50)
 @given(batches(), st.randoms(use_true_random=False))
 def test_frames_do_not_look_at_each_other(batch: Batch, random: object) -> None:
     """The order of frames in a batch, and who else is in it, changes nothing about a frame."""
@@ -68,6 +69,7 @@ def test_frames_do_not_look_at_each_other(batch: Batch, random: object) -> None:
         assert as_found(shuffled, row) == as_found(together, original) == as_found(alone, 0)
 
 
+@settings(max_examples=50)
 @given(batches())
 def test_frames_of_the_common_shape_are_read_as_others_are(batch: Batch) -> None:
     """The short way for plain frames and the long way say the same, down to the words that flows are found by."""
@@ -83,6 +85,24 @@ def test_frames_of_the_common_shape_are_read_as_others_are(batch: Batch) -> None
         assert found.tags < 2
 
 
+@given(any_frames, st.integers(0, 160), st.integers(0, 20))
+def test_headers_of_frames_in_pieces(data: bytes, head: int, last: int) -> None:
+    """A frame whose rest lies elsewhere is read as a whole one as long as its headers are in its first piece."""
+    head = min(head, len(data))
+    batch = Batch.of([data[:head]], 5, last)
+    sizes = np.array([len(data)], np.int64)
+    headers = parse(batch.memory, batch.offsets, sizes, heads=batch.lengths)
+    found, whole = as_found(headers, 0), look(data)
+    if head == len(data) or (whole.payload and whole.payload + 128 <= head):
+        assert found == whole
+    elif whole.payload and whole.payload + 16 <= head and whole.inner is None:
+        found.pdu = whole.pdu
+        assert found == whole
+    else:
+        assert found.reason in (whole.reason, Reason.TRUNCATED, Reason.RUNT)
+
+
+@settings(max_examples=50)
 @given(st.lists(networks(), max_size=8), st.data())
 def test_transport_checksums_are_scapys(packets: list[object], data: st.DataObject) -> None:
     """What scapy built is right; with one bit of TCP or UDP changed it is wrong."""

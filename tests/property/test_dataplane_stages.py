@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scapy.layers.inet import IP, TCP, UDP
@@ -84,6 +84,28 @@ class ExactTables(RuleBasedStateMachine):
     def remove(self, key: tuple[int, int]) -> None:
         assert self.table.remove(key) == (self.model.pop(key, None) is not None)
 
+    @rule(keys=st.lists(KEYS, unique=True), value=st.integers(0, 9))
+    def put_new(self, keys: list[tuple[int, int]], value: int) -> None:
+        keys = [key for key in keys if key not in self.model]
+        columns = [np.array([key[part] for key in keys], np.uint64) for part in (0, 1)]
+        values = np.arange(value, value + len(keys), dtype=np.int64)
+        if len(keys) + len(self.model) > 12:
+            with pytest.raises(OverflowError):
+                self.table.put_new(columns, values)
+        else:
+            self.table.put_new(columns, values)
+            self.model.update(zip(keys, values.tolist(), strict=True))
+
+    @rule(keys=st.lists(KEYS, unique=True), few=st.booleans())
+    def remove_all(self, keys: list[tuple[int, int]], few: bool) -> None:
+        keys = [key for key in keys if key in self.model]
+        columns = [np.array([key[part] for key in keys], np.uint64) for part in (0, 1)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gateway.dataplane.lookup._FEW", 64 if few else -1)
+            self.table.remove_all(columns)
+        for key in keys:
+            del self.model[key]
+
     @precondition(lambda self: len(self.model) > 8)
     @rule()
     def clear(self) -> None:
@@ -100,6 +122,7 @@ class ExactTables(RuleBasedStateMachine):
 
 
 TestExactTables = ExactTables.TestCase
+TestExactTables.settings = settings(max_examples=40)
 
 
 # Policy and classes
@@ -137,6 +160,7 @@ def matches(one: Rule, tenant: int, service: int, data: bytes) -> bool:
     )
 
 
+@settings(max_examples=50)
 @given(rules, st.lists(networks(), min_size=1, max_size=6), st.sampled_from([0, 63, 64, 130]))
 def test_the_first_rule_that_matches_decides(some: list[Rule], packets: list[Packet], before: int) -> None:
     """The same rule as a search from the top, also behind so many others that none matches; no match is a denial."""
@@ -297,6 +321,7 @@ def from_backends(draw: st.DrawFn, some: Sequence[Endpoint]) -> Packet:
     return family(src=str(e.backend), dst="10.0.0.7" if family is IP else "fd00::7") / layer4 / Raw(b"answer")
 
 
+@settings(max_examples=50)
 @given(st.data(), endpoints())
 def test_forwarded_frames_are_what_scapy_builds(data: st.DataObject, some: list[Endpoint]) -> None:
     """Translated or not, both families, tagged or not: each byte is what scapy makes, also of a known flow's frames."""
@@ -356,6 +381,7 @@ def test_every_transport_checksum_is_updated_rightly() -> None:
 # Tags and tunnels
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 4094), max_size=2), st.sampled_from([0, 6]), layer4s())
 def test_tags_are_pushed_popped_and_changed(tags: list[int], vlan: int, layer4: Packet) -> None:
     """Whatever tags a frame came with, it leaves with its next hop's; what is behind the tags stays."""
@@ -377,6 +403,7 @@ def test_tags_are_pushed_popped_and_changed(tags: list[int], vlan: int, layer4: 
 TUNNEL = Tunnel(70, IPv4Address("192.0.2.1"), IPv4Address("192.0.2.2"), NEIGHBOUR, MAC)
 
 
+@settings(max_examples=50)
 @given(networks())
 def test_a_tunnel_gives_back_what_was_put_in(packet: Packet) -> None:
     """Wrapped frames are VXLAN as scapy reads it, the outer header right; the other end unwraps and forwards them."""
@@ -471,3 +498,47 @@ def test_prefixes_of_ipv6_networks_are_hashable_rules() -> None:
     batch = Batch.of([ethernet(IPv6(src="fd00::1", dst="::1") / UDP(sport=1, dport=2))])
     headers = parse(batch.memory, batch.offsets, batch.lengths)
     assert judge(headers, Classes(np.zeros(1, np.int64), np.zeros(1, np.int64)), policy)[0] == 1
+
+
+def test_flows_are_forgotten_when_idle_and_counted_before() -> None:
+    """Counters of flows are exact, survive in the classes, and a flow that has been idle too long is decided anew."""
+    pipeline = gateway()
+    six = ethernet(IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=1, dport=4791) / Raw(bytes(16)))
+    four = ethernet(ipv4(TCP(sport=1, dport=4420)))
+    batch = Batch.of([four, six, four, four], ROOM)
+    room = np.zeros(4, np.int64)
+    for now_ns in (1, 5):
+        memory = batch.memory.copy()
+        pipeline.process(memory, batch.offsets, batch.lengths, room, 0, now_ns)
+    pipeline.process(memory := batch.memory.copy(), batch.offsets[:1], batch.lengths[:1], room[:1], 0, 9)
+    flows = {key.source.version: pipeline.flows.describe(key) for key in pipeline.flows}
+    assert {version: flow and (flow["frames"], flow["bytes"]) for version, flow in flows.items()} == {
+        4: (7, 7 * len(four)),
+        6: (2, 2 * len(six)),
+    }
+    four_flow = flows[4]
+    assert four_flow is not None
+    assert (four_flow["first_ns"], four_flow["last_ns"], four_flow["service"]) == (1, 9, "block")
+    assert [key.source.version for key in pipeline.flows.expire(9)] == [6]
+    assert len(pipeline.flows) == 1
+    classes = pipeline.as_json()["classes"]
+    assert [(entry["service"], entry["frames"]) for entry in classes] == [("block", 7), ("compute", 2)]
+    for key in pipeline.flows:
+        assert pipeline.flows.remove(key)
+        assert not pipeline.flows.remove(key)
+        assert pipeline.flows.describe(key) is None
+    assert len(pipeline.flows) == 0
+
+
+def test_a_tunnel_that_passes_by_is_looked_into_each_time() -> None:
+    """A known flow of VXLAN does not hide a spoofed source inside of a later packet."""
+
+    def tunnel(source: str) -> bytes:
+        inner = Ether(ethernet(ipv4(TCP(sport=1, dport=2), src=source)))
+        return ethernet(ipv4(UDP(sport=9, dport=4789) / VXLAN(vni=70, flags=8) / inner))
+
+    pipeline = gateway()
+    tenants = Tenants(by_port={0: 0}, by_vni={70: 1}, addresses={1: [ip_network("10.7.0.0/16")]})
+    pipeline.configure(Configuration(**{**vars(pipeline.configuration), "tenants": tenants}))
+    fates = [run(pipeline, [tunnel(source)])[0][0] for source in ("10.7.0.1", "10.8.0.1", "10.7.0.2")]
+    assert fates == [Reason.FORWARDED, Reason.SPOOFED, Reason.FORWARDED]
