@@ -15,10 +15,14 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from emulator.results.events import FaultMark
 from emulator.results.manifest import CellInfo
 
 INK, MUTED, GRID = "#1f2933", "#616e7c", "#e4e7eb"
 DESIGN_COLOURS = {"conventional": "#c2500a", "gateway": "#0b63b0", "shortest-path": "#0f766e"}
+_BROKEN, _MENDED = "#b42318", "#1b7f3b"
+_MOST_TITLES = 8
+FAULT_WORDS = "Red lines: something breaks; green lines: it is whole again."
 PALETTE = ("#0b63b0", "#c2500a", "#0f766e", "#7c3aed", "#b8155b", "#6b7a0e", "#0e7490", "#8a5a00")
 STYLES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 
@@ -90,6 +94,23 @@ def grid(count: int, *, columns: int = 3, width: float = 11.6, height: float = 2
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     axes = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
     return figure, axes
+
+
+def mark_faults(panel: Axes, marks: Sequence[tuple[float, FaultMark]]) -> None:
+    """Draw a line across a panel at each place where something broke or was whole again, and say what if they are few.
+
+    Args:
+        panel: The panel.
+        marks: Place on its axis, and the fault.
+    """
+    for place, mark in marks:
+        colour = _MENDED if mark.repairs else _BROKEN
+        panel.axvline(place, color=colour, linewidth=1.0, linestyle=(0, (4, 2)))
+        if len(marks) <= _MOST_TITLES:
+            panel.annotate(
+                mark.title, (place, 1.0), xycoords=("data", "axes fraction"), xytext=(2, -2),
+                textcoords="offset points", rotation=90, va="top", fontsize=6.5, color=MUTED,
+            )  # fmt: skip
 
 
 def plain_log_axis(axis: Axis, *, as_percent: bool = False) -> None:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from emulator.report.charts import DESIGN_COLOURS, INK, MUTED, Chart, grid, styled, svg_of
+from emulator.report.charts import DESIGN_COLOURS, FAULT_WORDS, INK, Chart, grid, mark_faults, styled, svg_of
 from emulator.report.figures import figure, with_unit
 from emulator.results.events import Events, FaultMark, ProbeSeries
 from emulator.results.reader import CellResults, Results
 from emulator.results.records import Record
 
 MOST_PANELS = 12
-_BROKEN, _MENDED = "#b42318", "#1b7f3b"
 _COLUMNS = ("lost", "pairs_hit", "recovery_p50", "recovery_max", "unrecovered")
 
 
@@ -94,24 +93,14 @@ def fault_charts(cells: Sequence[CellResults]) -> list[Chart]:
             panel.set_title(f"{cell.info.variant}: {name}")
             words.append(f"{cell.info.variant}, {name}: {sum(series.lost)} of {sum(series.sent)} packets lost")
         svg = svg_of(drawing)
-    caption = (
-        "Share of the probes sent at each time that were lost (measured). Red lines: something breaks; green lines: it "
-        "is whole again."
-    )
+    caption = f"Share of the probes sent at each time that were lost (measured). {FAULT_WORDS}"
     return [Chart("Probes lost over time", caption, f"Probes lost over time. {'; '.join(words)}.", svg)]
 
 
 def _draw(panel: Axes, series: ProbeSeries, marks: Sequence[FaultMark], colour: str) -> None:
     times = [index * series.bin_ns / 1e6 for index in range(len(series.sent) + 1)]
     shares = [100 * lost / sent if sent else 0.0 for sent, lost in zip(series.sent, series.lost, strict=True)]
-    for mark in marks:
-        at = (mark.at_ns - series.start_ns) / 1e6
-        panel.axvline(at, color=_MENDED if mark.repairs else _BROKEN, linewidth=1.0, linestyle=(0, (4, 2)))
-        if len(marks) <= 8:
-            panel.annotate(
-                mark.title, (at, 1.0), xycoords=("data", "axes fraction"), xytext=(2, -2), textcoords="offset points",
-                rotation=90, va="top", fontsize=6.5, color=MUTED,
-            )  # fmt: skip
+    mark_faults(panel, [((mark.at_ns - series.start_ns) / 1e6, mark) for mark in marks])
     panel.stairs(shares, times, color=colour, linewidth=1.2, fill=False)
     panel.set_xlim(0, times[-1])
     panel.set_ylim(bottom=0)

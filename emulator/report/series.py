@@ -8,9 +8,10 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 
 from emulator.model.fabric import Fabric
-from emulator.report.charts import MUTED, PALETTE, Chart, grid, styled, svg_of
+from emulator.report.charts import FAULT_WORDS, MUTED, PALETTE, Chart, grid, mark_faults, styled, svg_of
 from emulator.report.figures import percent, significant
 from emulator.report.spans import Spans, busy_spans
+from emulator.results.events import FaultMark
 from emulator.results.reader import CellResults
 from emulator.results.side import Series
 
@@ -71,10 +72,19 @@ def _chart(
                 words.append(f"{cell.info.variant}, {name}: {words_of(max(value for _, value in line))}")
             for seam_ns in spans.seams_ns:
                 panel.axvline(seam_ns / 1e6, color=MUTED, linewidth=0.8, linestyle=":")
+            mark_faults(panel, _marks(cell, spans))
             _finish(panel, cell.info.variant, axis)
         svg = svg_of(figure)
     caption += " Idle stretches are cut out at the dotted lines."
+    if any(cell.side.events.faults for cell in cells):
+        caption += f" {FAULT_WORDS}"
     return Chart(title, caption, f"{title}. " + "; ".join(words) + ".", svg)
+
+
+def _marks(cell: CellResults, spans: Spans) -> list[tuple[float, FaultMark]]:
+    """Where a cell's faults lie on the axis, in ms; those in idle times are left out."""
+    placed = ((spans.find_ns(mark.at_ns), mark) for mark in cell.side.events.faults)
+    return [(place_ns / 1e6, mark) for place_ns, mark in placed if place_ns is not None]
 
 
 def _draw(panel: Axes, line: Line, spans: Spans, colour: str, name: str) -> None:

@@ -30,6 +30,13 @@ class Spans:
         before = sum(end - start for start, end in self.stretches[:stretch])
         return before + t_ns - self.stretches[stretch][0]
 
+    def find_ns(self, t_ns: int) -> int | None:
+        """Where a time lies on an axis without the idle times; None: it is cut out."""
+        places = (
+            self.place_ns(t_ns, index) for index, (start, end) in enumerate(self.stretches) if start <= t_ns <= end
+        )
+        return next(places, None)
+
     @property
     def seams_ns(self) -> list[int]:
         """Where idle time was cut out, on the same axis."""

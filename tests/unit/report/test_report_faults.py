@@ -13,6 +13,7 @@ from emulator.errors import ScenarioError
 from emulator.model.fault import Action, Fault, Happened
 from emulator.report import print_results, render_html, write_timeline
 from emulator.report.faults import fault_charts, fault_tables
+from emulator.report.series import series_charts
 from emulator.results import Kind, Record, Series, read_results, series_to_json, write_part, write_side_file
 from emulator.results.events import (
     EVENTS_FILE,
@@ -142,3 +143,22 @@ def test_damaged_probe_series(change: dict[str, object]) -> None:
     assert probe_series_from_json(whole, "f") == ("p", ProbeSeries(1, 1, (1, 1), (0, 1)))
     with pytest.raises(ScenarioError, match=r"^f: is not a series of probes"):
         probe_series_from_json({**whole, **change}, "f")
+
+
+def test_series_have_lines_at_faults(folder: Path) -> None:
+    """Plots of links over time show when something broke and was mended, and leave out what struck while all rested.
+
+    Steps: a link that is busy from 104 to 107 ms of emulated time; a cut at 105 ms, its repair at 109 ms.
+    Verify: each of the two plots has one red line and no green one, and says what the lines are.
+    """
+    times = tuple(range(0, 200 * MS, MS))
+    sent = tuple(10**6 * max(0, min(3, t // MS - 104)) for t in times)
+    file = next(folder.glob("cells/0/series.json"))
+    file.write_text(json.dumps(series_to_json({"h0-eth0": Series(times, sent, (0,) * len(times))})))
+    charts = series_charts(read_results(folder).cells)
+    for chart in charts:
+        drawn = chart.svg.decode()
+        assert drawn.count("#b42318") == 1
+        assert "#1b7f3b" not in drawn
+        assert "Red lines" in chart.caption
+    assert len(charts) == 2

@@ -26,6 +26,16 @@ def test_busy_stretches_with_a_margin() -> None:
     assert spans == Spans([(190, 230), (410, 440)])
     assert [spans.place_ns(t, index) for t, index in ((190, 0), (230, 0), (410, 1), (440, 1))] == [0, 40, 40, 70]
     assert spans.seams_ns == [40]
+    assert [spans.find_ns(t) for t in (189, 190, 230, 231, 409, 410, 440, 441)] == [
+        None,
+        0,
+        40,
+        None,
+        None,
+        40,
+        70,
+        None,
+    ]
 
 
 def test_any_interface_keeps_a_stretch() -> None:
