@@ -1,4 +1,4 @@
-"""The ``icgw`` command: check, plan, run, report, host, clean.
+"""The ``icgw`` command: check, plan, run, collective, report, host, clean.
 
 Figures go to standard output, progress and errors to standard error. Exit codes are those of `emulator.errors`.
 """
@@ -58,12 +58,46 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--no-report", action="store_true", help="do not write report.html")
     run.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
+    _add_collective(add("collective", "run a collective on a topology and print its figures as nccl-tests do"))
+
     report = add("report", "judge the claims and write report.html again from a results folder")
     report.add_argument("folder", type=Path, metavar="RESULTS")
 
     add("host", "show what this machine can run, and what to do about the rest")
     add("clean", "remove what ended runs left behind, and nothing else")
     return parser
+
+
+def _add_collective(command: argparse.ArgumentParser) -> None:
+    """Options of ``icgw collective``; those that nccl-tests have, too, are called as there."""
+    command.add_argument(
+        "collective",
+        nargs="?",
+        default="all_reduce",
+        choices=("all_reduce", "reduce_scatter", "all_gather", "alltoall", "broadcast", "reduce"),
+        help="what is computed (default: all_reduce)",
+    )
+    where = command.add_mutually_exclusive_group(required=True)
+    where.add_argument("--topo", metavar="KIND,KEY=VALUE...", help="for example torus3d,x=4,y=4,z=4,rate=160 GB/s")
+    where.add_argument("--scenario", type=Path, metavar="SCENARIO.yaml", help="take the topology of a scenario")
+    command.add_argument("-b", "--minbytes", default="1M", metavar="SIZE", help="smallest size (default: 1M)")
+    command.add_argument("-e", "--maxbytes", metavar="SIZE", help="largest size (default: the smallest)")
+    command.add_argument("-f", "--stepfactor", type=int, default=2, metavar="N", help="from size to size (default: 2)")
+    command.add_argument("-n", "--iters", type=int, default=5, metavar="N", help="repetitions that count (default: 5)")
+    command.add_argument("-w", "--warmup_iters", type=int, default=1, metavar="N", help="before these (default: 1)")
+    command.add_argument("-o", "--op", default="sum", metavar="OP", help="sum, min or max (default: sum)")
+    command.add_argument("-d", "--datatype", default="float", metavar="TYPE", help="of numbers (default: float)")
+    command.add_argument("-a", "--algorithm", default="auto", metavar="NAME", help="the schedule (default: auto)")
+    command.add_argument("--ranks", nargs="+", metavar="HOST", help="roles and hosts by rank (default: all cards)")
+    command.add_argument("--shape", metavar="8x8x4", help="grid of the ranks (default: as their names tell)")
+    command.add_argument("--congestion", metavar="NAME", help="congestion control (default: cubic)")
+    command.add_argument("--buffer", metavar="SIZE", help="of each socket (default: 4 MiB)")
+    command.add_argument("--reduce-rate", metavar="RATE", help="at which a card adds up; '0 bit/s': in no time")
+    command.add_argument("--memory", default="4 GiB", metavar="SIZE", help="of the machine (default: 4 GiB)")
+    command.add_argument("--wall", default="1800 s", metavar="TIME", help="real time at most (default: 1800 s)")
+    command.add_argument("--out", type=Path, metavar="FOLDER", help="results folder (default: results/collective)")
+    command.add_argument("--engine", choices=("virtual", "native"), default="virtual", help="where it runs")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,6 +209,44 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _collective(arguments: argparse.Namespace) -> int:
+    from emulator.experiment.collective import Request, run_collective, size_text
+
+    given = {
+        "collective": arguments.collective,
+        "begin": size_text(arguments.minbytes),
+        "end": size_text(arguments.maxbytes or arguments.minbytes),
+        "factor": arguments.stepfactor,
+        "iterations": arguments.iters,
+        "warm_up": arguments.warmup_iters,
+        "operation": arguments.op,
+        "datatype": arguments.datatype,
+        "algorithm": arguments.algorithm,
+        "ranks": arguments.ranks,
+        "shape": arguments.shape,
+        "congestion": arguments.congestion,
+        "buffer": arguments.buffer,
+        "reduce_rate": arguments.reduce_rate,
+    }
+    wrong = run_collective(
+        Request(
+            arguments.topo,
+            arguments.scenario,
+            {key: value for key, value in given.items() if value is not None},
+            arguments.memory,
+            arguments.wall,
+        ),
+        out=arguments.out,
+        engine=arguments.engine,
+        quiet=arguments.quiet,
+        command=("icgw", *sys.argv[1:]),
+        as_json=arguments.json,
+    )
+    if wrong:
+        raise ExpectationFailed(f"{wrong} numbers are wrong")
+    return 0
+
+
 def _report(arguments: argparse.Namespace) -> int:
     from emulator.experiment.commands import report
 
@@ -209,7 +281,15 @@ def _clean(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"check": _check, "plan": _plan, "run": _run, "report": _report, "host": _host, "clean": _clean}
+_COMMANDS = {
+    "check": _check,
+    "plan": _plan,
+    "run": _run,
+    "collective": _collective,
+    "report": _report,
+    "host": _host,
+    "clean": _clean,
+}
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,31 +1,30 @@
-"""What a schedule should take on a fabric: time per step from the longest way and the most loaded link.
+"""What a schedule should take on a fabric: when each rank gets what each step brings it.
 
-A step takes the latency of its slowest transfer plus the time in which the busiest link carries what all transfers put
-on it (the α-β model of Hockney, with contention). Latency counts propagation, and for every link but the last the time
-in which a full frame is stored and forwarded; a link carries payload at the rate that headers leave of its line rate.
-Steps are taken one after the other, as if all ranks waited for the slowest: without faults and noise, schedules whose
-steps are alike come close to it. A fabric's switches and hosts are taken to cost nothing but a stated time per message.
+A message begins when its sender has what the steps before brought it, in the same strand (see `messages`). It takes the
+latency of its way and the time in which the busiest link on it carries what messages of the same step and part put
+there, once the link is through with earlier ones (the α-β model of Hockney, with contention). Latency counts
+propagation, and for every link but the last the time in which a message's first frame is stored and forwarded; a link
+carries every frame with its headers. What arrives to be added up waits for the receiving card, which adds up one after
+the other. A fabric's switches and hosts are taken to cost nothing but a stated time per message; acknowledgements are
+not counted, and bytes are spread evenly over equal paths, as many flows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from emulator.collectives.schedule import Collective, Integers, Schedule, Step, chunk_edges
+from emulator.collectives.clocks import Burst, Clocks
+from emulator.collectives.messages import Messages, messages_of
+from emulator.collectives.schedule import Collective, Integers, Schedule, chunk_edges
+from emulator.collectives.ways import Numbers, WayFinder, Ways
 from emulator.errors import ScenarioError
-from emulator.model.fabric import ETHERNET_HEADER_BYTES, LinkSpec
-from emulator.model.routing import Passage, Routing
+from emulator.model.fabric import LinkSpec
+from emulator.model.routing import Passage
 from emulator.model.theory import tcp_goodput_bps
-
-Numbers = npt.NDArray[np.float64]
-
-_MOST_KNOWN = 2048
-"""Patterns of pairs whose ways are kept."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Prediction:
     Attributes:
         time_ns: Altogether.
         latency_ns: The part of it that a buffer of nothing would take, too.
-        transfer_ns: The part of it in which links carry data.
+        transfer_ns: The rest, in which links carry data, or cards add up what arrived.
         busiest: Name of the link, and its end that sends, that carries most in all steps together.
         busiest_bytes: Payload that it carries.
         algbw: Size by time, in GB/s, as nccl-tests print it.
@@ -85,50 +84,40 @@ def bound_ns(collective: Collective, ranks: int, size_bytes: int, ports: Sequenc
     return bus_factor(collective, ranks) * size_bytes * 8e9 / sum(map(tcp_goodput_bps, ports))
 
 
-@dataclass(frozen=True)
-class _Way:
-    """From one rank to another: links with their direction, the share of traffic on each, and a message's latency."""
-
-    passages: Integers
-    shares: Numbers
-    latency_ns: float
-
-
-@dataclass(frozen=True)
-class _Ways:
-    """The same for many pairs of ranks: which pair each passage belongs to, and latencies by pair."""
-
-    passages: Integers
-    shares: Numbers
-    pairs: Integers
-    latencies: Numbers
-
-
 class CostModel:
     """Predicts times of schedules on one fabric.
 
     Args:
         routing: Of the fabric.
         nodes: Node of each rank.
-        message_ns: Time that every message costs besides the network, in ns.
+        message_ns: Time that every message costs its sender besides the network, in ns, of all ranks or of each.
+        reduce_bps: Rate at which a rank adds up what arrives, in bit/s, of all ranks or of each; 0: it takes no time.
 
     Raises:
         ScenarioError: A node has two ranks, or does not exist.
     """
 
-    def __init__(self, routing: Routing, nodes: Sequence[str], message_ns: float = 0.0) -> None:
+    def __init__(
+        self,
+        routing: Ways,
+        nodes: Sequence[str],
+        message_ns: npt.ArrayLike = 0.0,
+        reduce_bps: npt.ArrayLike = 0.0,
+    ) -> None:
         unknown = [node for node in nodes if node not in routing.fabric.by_name]
         if unknown or len(set(nodes)) != len(nodes):
             raise ScenarioError(f"there is no node {unknown[0]!r}" if unknown else "a node has two ranks", key="ranks")
         self._routing = routing
         self._nodes = list(nodes)
-        self._message_ns = message_ns
-        links = routing.fabric.links
-        rates = np.array([tcp_goodput_bps(link.spec) for link in links])
-        #: Payload bits per ns, for each link one way and the other.
-        self._rates = np.repeat(rates, 2) / 1e9
-        self._way = lru_cache(maxsize=None)(self._way_between)
-        self._known: dict[bytes, _Ways] = {}
+        self._message_ns = np.broadcast_to(np.asarray(message_ns, dtype=np.float64), len(nodes))
+        rates_bps = np.broadcast_to(np.asarray(reduce_bps, dtype=np.float64), len(nodes))
+        #: Time to add up a byte, by rank.
+        self._adding_ns = np.divide(8e9, rates_bps, out=np.zeros(len(nodes)), where=rates_bps > 0)
+        rates = np.array([link.spec.rate_bps for link in routing.fabric.links])
+        #: Bytes per ns, for each link one way and the other.
+        self._rates = np.repeat(rates, 2) / 8e9
+        self._ways = WayFinder(routing, nodes)
+        self._compiled: dict[int, tuple[Schedule, Messages]] = {}
 
     def predict(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> Prediction:
         """What a schedule should take.
@@ -144,21 +133,20 @@ class CostModel:
         """
         if schedule.ranks != len(self._nodes):
             raise ScenarioError(f"{schedule.name} is for {schedule.ranks} ranks, not {len(self._nodes)}", key="ranks")
-        edges = schedule_edges(schedule, size_bytes, item_bytes)
-        latency = transfer = 0.0
+        messages, sizes = self._messages(schedule, size_bytes, item_bytes)
+        whole, latency = Clocks(messages, self._rates), Clocks(messages, None)
         carried = np.zeros(len(self._rates))
-        for made in schedule:
-            step_latency, loads = self._step(made, edges)
-            latency += step_latency
-            transfer += float((loads * 8 / self._rates).max(initial=0.0))
-            carried += loads
+        for burst, payload in self._bursts(messages, sizes):
+            carried += payload
+            latency.advance(burst)
+            whole.advance(burst)
         busiest = int(carried.argmax())
         link = self._routing.fabric.links[busiest // 2]
-        algbw, busbw = bandwidths(schedule.collective, schedule.ranks, size_bytes, latency + transfer)
+        algbw, busbw = bandwidths(schedule.collective, schedule.ranks, size_bytes, whole.end_ns)
         return Prediction(
-            time_ns=latency + transfer,
-            latency_ns=latency,
-            transfer_ns=transfer,
+            time_ns=whole.end_ns,
+            latency_ns=latency.end_ns,
+            transfer_ns=whole.end_ns - latency.end_ns,
             busiest=f"{link.name} from {link.b if busiest % 2 else link.a}",
             busiest_bytes=float(carried[busiest]),
             algbw=algbw,
@@ -167,51 +155,48 @@ class CostModel:
 
     def link_loads(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> dict[Passage, float]:
         """Payload bytes that every link carries in each direction, in all steps together (see `predict`)."""
-        edges = schedule_edges(schedule, size_bytes, item_bytes)
+        messages, sizes = self._messages(schedule, size_bytes, item_bytes)
         carried = np.zeros(len(self._rates))
-        for made in schedule:
-            carried += self._step(made, edges)[1]
+        for _, payload in self._bursts(messages, sizes):
+            carried += payload
         return {
             Passage(int(number) // 2, number % 2 == 0): float(carried[number]) for number in np.flatnonzero(carried)
         }
 
-    def _step(self, made: Step, edges: Integers) -> tuple[float, Numbers]:
-        """Latency of a step, and bytes on every link and direction."""
-        if not len(made):
-            return 0.0, np.zeros(len(self._rates))
-        sizes = edges[made.first + made.count] - edges[made.first]
-        pairs, which = np.unique(made.source * len(self._nodes) + made.target, return_inverse=True)
-        amounts = np.bincount(which, weights=sizes, minlength=len(pairs))
-        ways = self._ways_of(pairs)
-        loads = np.zeros(len(self._rates))
-        np.add.at(loads, ways.passages, ways.shares * amounts[ways.pairs])
-        return float(ways.latencies[amounts > 0].max(initial=0.0)), loads
+    def _messages(self, schedule: Schedule, size_bytes: int, item_bytes: int) -> tuple[Messages, Integers]:
+        """Messages and their sizes; all sizes of buffers with something in every chunk have the same messages."""
+        edges = schedule_edges(schedule, size_bytes, item_bytes)
+        if (np.diff(edges) == 0).any():
+            messages = messages_of(schedule, edges)
+        else:
+            if id(schedule) not in self._compiled:
+                self._compiled[id(schedule)] = (schedule, messages_of(schedule, edges))
+            messages = self._compiled[id(schedule)][1]
+        return messages, messages.sizes(edges)
 
-    def _ways_of(self, pairs: Integers) -> _Ways:
-        """The ways of all pairs of ranks of a step, which most steps of a schedule have in common."""
-        key = pairs.tobytes()
-        if key not in self._known:
-            found = [self._way(*divmod(pair, len(self._nodes))) for pair in pairs.tolist()]
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = _Ways(
-                passages=np.concatenate([way.passages for way in found]),
-                shares=np.concatenate([way.shares for way in found]),
-                pairs=np.repeat(np.arange(len(found)), [len(way.passages) for way in found]),
-                latencies=np.array([way.latency_ns for way in found]),
+    def _bursts(self, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:
+        """Messages by step and part, with the payload that every link carries in each direction."""
+        ranks = len(self._nodes)
+        part = np.array([part for _, _, part in messages.connections], dtype=np.int64)[messages.connection]
+        order = np.lexsort((messages.target, messages.source, part, messages.step))
+        keys = messages.step[order] * (int(part.max(initial=0)) + 1) + part[order]
+        for numbers in np.split(order, np.flatnonzero(np.diff(keys)) + 1):
+            if not len(numbers):
+                continue
+            source, target, size = messages.source[numbers], messages.target[numbers], sizes[numbers]
+            ways = self._ways.table(source * ranks + target)
+            first = np.minimum(size, ways.payload_bytes) + ways.around_bytes
+            burst = Burst(
+                numbers=numbers,
+                source=source,
+                target=target,
+                ways=ways,
+                latency_ns=self._message_ns[source] + ways.delays_ns + first * ways.forward_ns,
+                carried=size + np.ceil(size / ways.payload_bytes) * ways.around_bytes,
+                compute_ns=np.where(messages.reduce[numbers], size * self._adding_ns[target], 0.0),
             )
-        return self._known[key]
-
-    def _way_between(self, source: int, target: int) -> _Way:
-        shares = self._routing.shares(self._nodes[source], self._nodes[target])
-        specs = [
-            self._routing.fabric.links[passage.link].spec
-            for passage in self._routing.path(self._nodes[source], self._nodes[target])
-        ]
-        latency = self._message_ns + sum(spec.delay_ns for spec in specs)
-        latency += sum(spec.line_time_ns(spec.mtu_bytes + ETHERNET_HEADER_BYTES) for spec in specs[:-1])
-        numbers = np.array([2 * passage.link + (not passage.forward) for passage in shares], dtype=np.int64)
-        return _Way(numbers, np.array(list(shares.values())), latency)
+            weights = ways.shares * size[ways.pairs]
+            yield burst, np.bincount(ways.passages, weights=weights, minlength=len(self._rates)).astype(np.float64)
 
 
 def schedule_edges(schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> Integers:

@@ -42,20 +42,22 @@ class Line:
         collective: What was done.
         ranks: By how many.
         size_bytes: Of the buffer.
-        in_place: With the result where the input was.
+        in_place: With the result where the input was; None: not measured.
         out_of_place: With the result elsewhere; None: not measured.
         item_bytes: Size of a number.
         type_name: Its type.
+        reduced_by: How numbers are reduced, if they are.
         root: For broadcast and reduce.
     """
 
     collective: Collective
     ranks: int
     size_bytes: int
-    in_place: Timing
+    in_place: Timing | None = None
     out_of_place: Timing | None = None
     item_bytes: int = 4
     type_name: str = "float"
+    reduced_by: str = "sum"
     root: int = 0
 
     @property
@@ -66,7 +68,7 @@ class Line:
     @property
     def operation(self) -> str:
         """How numbers are reduced."""
-        return "sum" if self.collective.reduces else "none"
+        return self.reduced_by if self.collective.reduces else "none"
 
     @property
     def root_text(self) -> str:

@@ -94,6 +94,7 @@ class Schedule:
         make: Makes the step of a number from 0.
         owners: Rank that has each chunk in the end (reduce-scatter) or in the beginning (all-gather).
         root: Rank that has everything in the end (reduce) or in the beginning (broadcast).
+        parts: First chunk of each part of the buffer that goes its own way beside the others; None: there is one.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Schedule:
     make: Callable[[int], Step] = field(compare=False, repr=False)
     owners: Integers | None = field(default=None, compare=False, repr=False)
     root: int = 0
+    parts: Integers | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.length
@@ -124,7 +126,8 @@ def finer(schedule: Schedule, times: int) -> Schedule:
         return replace(made, first=made.first * times, count=made.count * times)
 
     owners = None if schedule.owners is None else np.repeat(schedule.owners, times)
-    return replace(schedule, chunks=schedule.chunks * times, make=make, owners=owners)
+    parts = None if schedule.parts is None else schedule.parts * times
+    return replace(schedule, chunks=schedule.chunks * times, make=make, owners=owners, parts=parts)
 
 
 def need_ranks(ranks: int, least: int = 1) -> int:
@@ -146,7 +149,13 @@ def after(first: Schedule, second: Schedule, collective: Collective, name: str) 
     def make(number: int) -> Step:
         return first.make(number) if number < first.length else second.make(number - first.length)
 
-    return Schedule(name, collective, first.ranks, first.chunks, first.length + second.length, make)
+    parts = first.parts if np.array_equal(_parts(first), _parts(second)) else None
+    return Schedule(name, collective, first.ranks, first.chunks, first.length + second.length, make, parts=parts)
+
+
+def _parts(schedule: Schedule) -> Integers:
+    """First chunk of each part."""
+    return np.zeros(1, dtype=np.int64) if schedule.parts is None else schedule.parts
 
 
 def beside(parts: Sequence[Schedule], name: str) -> Schedule:
@@ -173,6 +182,7 @@ def beside(parts: Sequence[Schedule], name: str) -> Schedule:
         length=max(one.length for one in parts),
         make=make,
         owners=np.concatenate(owners) if owners else None,
+        parts=np.concatenate([_parts(one) + start for one, start in zip(parts, starts, strict=False)]),
     )
 
 

@@ -75,7 +75,12 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
             stack.enter_context(control.start_controller(fabric, cell.design, cell.control, folder))
         progress.report(f"building {len(fabric.nodes)} nodes and {len(fabric.links)} links")
         network = stack.enter_context(
-            build(fabric, controller=f"tcp:{control.OPENFLOW}" if fabric.switches else None, seed=cell.seed)
+            build(
+                fabric,
+                controller=f"tcp:{control.OPENFLOW}" if fabric.switches else None,
+                seed=cell.seed,
+                routing=routes.routing,
+            )
         )
         hosts = {node.name: network.host(node.name) for node in fabric.hosts}
         if fabric.switches:
@@ -94,6 +99,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
                 work_dir=folder,
                 progress=progress.report,
                 stations=lambda source, target: routes.stations(source, target, costs),
+                ways=routes.ways,
             )
         )
         records: list[Record] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import TopologyError
+from emulator.experiment.halves import with_halves
 from emulator.model.fabric import Fabric
 from emulator.scenario import Cell, Scenario, check_against, expand, load, resolve
 from topologies import FABRICS
@@ -61,10 +62,19 @@ def prepare(path: str | Path) -> tuple[Scenario, list[PreparedCell]]:
         ScenarioError: The file, a value in it, or how its parts fit together is wrong.
     """
     scenario = load(path)
+    return scenario, prepare_all(scenario)
+
+
+def prepare_all(scenario: Scenario) -> list[PreparedCell]:
+    """The cells of a scenario with their fabrics.
+
+    Raises:
+        ScenarioError: A value in it, or how its parts fit together, is wrong.
+    """
     prepared = []
     for cell in resolve(scenario):
         fabric = build_fabric(cell)
-        whole = expand(fabric, cell)
+        whole = with_halves(fabric, expand(fabric, cell))
         check_against(fabric, whole)
         prepared.append(PreparedCell(whole, fabric))
-    return scenario, prepared
+    return prepared

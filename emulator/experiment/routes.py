@@ -9,11 +9,14 @@ from itertools import pairwise
 from controller.designs import Design, Hop, Plan, plan
 from controller.pathtrace import Journey, Leg, Tracer
 from controller.services import Service
+from emulator.collectives.ways import Ways
 from emulator.errors import ControllerError
 from emulator.experiment.control import NVME_PORT, services_of
 from emulator.model.fabric import Fabric, LinkSpec, Role
 from emulator.model.profile import Profile, StationModel
+from emulator.model.routing import Passage, Routing
 from emulator.scenario.predict import Flow, Route
+from topologies import routing_of
 
 
 class Routes:
@@ -34,6 +37,16 @@ class Routes:
         self._spread = spread
 
     @cached_property
+    def routing(self) -> Routing | None:
+        """The tables of a fabric whose nodes forward for each other; None: switches do that, or nobody has to."""
+        return routing_of(self._fabric)
+
+    @cached_property
+    def ways(self) -> Ways:
+        """The links that packets between any two hosts cross."""
+        return self.routing or _PlannedWays(self._fabric, self)
+
+    @cached_property
     def plan(self) -> Plan | None:
         """The controller's plan; None where there is no switch to plan for."""
         if not self._fabric.switches:
@@ -51,12 +64,27 @@ class Routes:
         Raises:
             ControllerError: Packets do not arrive there.
         """
+        if self.routing is not None:
+            return Route(
+                self._nodes_along(source, target),
+                self._nodes_along(target, source),
+                self._shares(source, target),
+                self._shares(target, source),
+            )
         if self._tracer is None:  # hosts wired to each other
             return Route((source, target), (target, source))
         journey = self._tracer.journey(source, target, protocol, NVME_PORT if protocol == "tcp" else 0)
         if not journey.delivered:
             raise ControllerError(f"{protocol} from {source} to {target} does not arrive: {journey.reason}")
         return _route(journey)
+
+    def _shares(self, source: str, target: str) -> dict[str, float]:
+        """The share of traffic that leaves each interface."""
+        shares = {}
+        for passage, share in self.routing.shares(source, target).items() if self.routing else ():
+            link = self._fabric.links[passage.link]
+            shares[link.a_interface if passage.forward else link.b_interface] = share
+        return shares
 
     def routes(self, flows: Iterable[Flow]) -> dict[Flow, Route]:
         """Routes of several flows."""
@@ -74,8 +102,35 @@ class Routes:
         visited = self.route(source, target).there[1:-1]
         return [of_role[self._fabric.by_name[name].role] for name in visited if hops.get(name, Hop(0))]
 
+    def _nodes_along(self, source: str, target: str) -> tuple[str, ...]:
+        nodes = [source]
+        for passage in self.routing.path(source, target) if self.routing else ():
+            link = self._fabric.links[passage.link]
+            nodes.append(link.b if passage.forward else link.a)
+        return tuple(nodes)
+
     def _spec(self, a: str, b: str) -> LinkSpec:
         return next(link.spec for link in self._fabric.links_of(a) if b in (link.a, link.b))
+
+
+class _PlannedWays:
+    """Ways through a fabric of switches that follow the controller's plan."""
+
+    def __init__(self, fabric: Fabric, routes: Routes) -> None:
+        self.fabric = fabric
+        self._routes = routes
+        self._passages: dict[tuple[str, str], Passage] = {}
+        for number, link in enumerate(fabric.links):
+            self._passages.setdefault((link.a, link.b), Passage(number, forward=True))
+            self._passages.setdefault((link.b, link.a), Passage(number, forward=False))
+
+    def path(self, source: str, target: str) -> list[Passage]:
+        """Links from one host to another."""
+        return [self._passages[pair] for pair in pairwise(self._routes.route(source, target).there)]
+
+    def shares(self, source: str, target: str) -> dict[Passage, float]:
+        """All of the traffic takes the one way."""
+        return dict.fromkeys(self.path(source, target), 1.0)
 
 
 def _route(journey: Journey) -> Route:

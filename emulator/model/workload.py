@@ -215,6 +215,61 @@ class Checkpoint(Workload):
     queue_depth: int = 16
 
 
+@dataclass(frozen=True)
+class CollectiveRun(Workload):
+    """A collective among ranks on hosts, over TCP, at one or more sizes, as nccl-tests do it.
+
+    Attributes:
+        collective: What is computed: ``all_reduce``, ``reduce_scatter``, ``all_gather``, ``alltoall``, ``broadcast``
+            or ``reduce``.
+        algorithm: Name of the schedule; ``auto``: for each size the one that should be quickest.
+        ranks: Hosts, in the order of their ranks; words that stand for several are replaced before it runs. None are
+            given: all cards, or else all hosts.
+        shape: Ranks in each dimension of a grid, such as ``8x8x4``; empty: as the hosts' names tell. Replaced before it
+            runs.
+        begin_bytes, end_bytes: Smallest and largest size.
+        factor: From one size to the next.
+        iterations: How often each size is done, one right after the other; what counts is the mean.
+        warm_up: How often before that without counting.
+        datatype: Type of the numbers, as nccl-tests call it.
+        operation: How they are reduced: ``sum``, ``min`` or ``max``.
+        congestion: Linux congestion control.
+        buffer_bytes: Buffer of each socket, for sending and for receiving.
+        reduce_bps: Rate at which a card adds up what arrives, in bit/s; 0: it takes no time.
+        message_ns: Time that a card takes before each message.
+    """
+
+    kind: ClassVar[str] = "collective"
+    collective: str = "all_reduce"
+    algorithm: str = "auto"
+    ranks: tuple[str, ...] = ()
+    shape: str = ""
+    begin_bytes: int = 1 << 20
+    end_bytes: int = 1 << 20
+    factor: int = 2
+    iterations: int = 5
+    warm_up: int = 1
+    datatype: str = "float"
+    operation: str = "sum"
+    congestion: str = "cubic"
+    buffer_bytes: int = 4 << 20
+    reduce_bps: int = 5_437_000_000_000
+    message_ns: int = 0
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Ranks in each dimension."""
+        return tuple(map(int, self.shape.split("x"))) if self.shape else (len(self.ranks),)
+
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]:
+        """All sizes, ascending."""
+        sizes = [self.begin_bytes]
+        while self.factor > 1 and sizes[-1] * self.factor <= self.end_bytes:
+            sizes.append(sizes[-1] * self.factor)
+        return tuple(sizes)
+
+
 WORKLOADS: dict[str, type[Workload]] = {
-    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint)
+    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint, CollectiveRun)
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
+from math import prod
 
 from emulator.errors import LinkError, NodeError, ScenarioError
 from emulator.model.fabric import Fabric, Role
 from emulator.model.fault import Action, Fault, link_named, switch_named
 from emulator.model.profile import profile
-from emulator.model.workload import Probe, Workload, grouped
+from emulator.model.workload import CollectiveRun, Probe, Workload, grouped
 from emulator.rng import derive
 from emulator.scenario.model import Cell, Scenario, Variant
 from emulator.scenario.problems import hint
+from emulator.scenario.ranks import check_sizes, grid_of, ranks_of
 from emulator.units import format_time
 
 ONLY_VARIANT = "base"
@@ -66,6 +68,8 @@ def expand(fabric: Fabric, cell: Cell) -> Cell:
 
 
 def _expanded(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Workload:
+    if isinstance(workload, CollectiveRun):
+        return _with_ranks(fabric, cell, index, workload)
     if not isinstance(workload, Probe) or not workload.all_to_all:
         return workload
     roles = {role.value: fabric.with_role(role) for role in Role if role is not Role.SWITCH and fabric.with_role(role)}
@@ -81,6 +85,27 @@ def _expanded(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Wor
             f"only {', '.join(names)}: there is nobody to send to", f"workloads[{index}].all_to_all"
         )
     return replace(workload, pairs=tuple(permutations(names, 2)), all_to_all=())
+
+
+def _with_ranks(fabric: Fabric, cell: Cell, index: int, workload: CollectiveRun) -> CollectiveRun:
+    """Say which hosts take part, and what grid they make."""
+    key = f"workloads[{index}]"
+    try:
+        names = ranks_of(fabric, workload.ranks)
+    except LookupError as error:
+        raise cell.origin.error(error.args[0], f"{key}.ranks") from None
+    if len(names) < 2:
+        raise cell.origin.error(f"only {', '.join(names)}: there is nobody to send to", f"{key}.ranks")
+    shape = workload.shape or grid_of(names)
+    whole = replace(workload, ranks=names, shape=shape)
+    if prod(whole.grid) != len(names):
+        reason = f"{shape} are {prod(whole.grid)} ranks, and {len(names)} hosts take part"
+        raise cell.origin.error(reason, f"{key}.shape")
+    try:
+        check_sizes(whole)
+    except ScenarioError as error:
+        raise cell.origin.error(error.reason, f"{key}.{error.key}") from None
+    return whole
 
 
 def check_against(fabric: Fabric, cell: Cell) -> None:
@@ -131,7 +156,7 @@ def _named_hosts(workload: Workload) -> Iterator[tuple[str, str]]:
     for position, pair in enumerate(getattr(workload, "pairs", ())):
         for end, name in enumerate(pair):
             yield f"pairs[{position}][{end}]", name
-    for key in ("sources", "targets", "initiators"):
+    for key in ("sources", "targets", "initiators", "ranks"):
         for position, name in enumerate(getattr(workload, key, ())):
             yield f"{key}[{position}]", name
 
@@ -157,6 +182,8 @@ def flows_of(workload: Workload) -> tuple[tuple[str, str], ...]:
         pairs = [(name, workload.target) for name in workload.initiators]  # type: ignore[attr-defined]
     elif isinstance(workload, Probe):
         pairs = list(workload.pairs)
+    elif isinstance(workload, CollectiveRun):
+        pairs = list(zip(workload.ranks, workload.ranks[1:] + workload.ranks[:1], strict=True))
     elif hasattr(workload, "sources"):
         sources, targets = workload.sources, workload.targets  # type: ignore[attr-defined]
         flows: int = workload.flows  # type: ignore[attr-defined]

@@ -2,70 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Literal, Union
 
-from pydantic import Field, StrictStr, model_validator
+from pydantic import Field, model_validator
 
 from emulator.model import workload as model
-from emulator.scenario.fields import (
-    AsText,
-    Count,
-    Depths,
-    Flag,
-    Load,
-    Names,
-    Pairs,
-    Rate,
-    Size,
-    Text,
-    Time,
-    at_least,
-    refuse,
+from emulator.scenario.collective import CollectiveSection
+from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Pairs, Rate, Size, Text, Time, at_least, refuse
+from emulator.scenario.workload_base import (
+    Message,
+    WorkloadSection,
+    choice_field,
+    size_field,
+    time_field,
+    with_unit,
 )
-from emulator.scenario.topology import Strict
-from emulator.units import format_rate, format_size, format_time
+from emulator.units import format_rate
 
 Block = Annotated[Size, at_least(512, "512 B")]
 Interval = Annotated[Time, at_least(1_000_000, "1 ms, the least that ping can wait")]
 Duration = Annotated[Time, at_least(1_000, "1 us")]
 Frame = Annotated[Size, at_least(60, "60 B, the least that Ethernet carries")]
-Message = Annotated[Size, at_least(1, "1 B")]
-
-WorkloadName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"), AsText]
-
-
-def _with_unit(alias: str, default: int, write: Callable[[int], str], description: str) -> Any:
-    return Field(default=default, alias=alias, description=description, json_schema_extra={"default": write(default)})
-
-
-def _choice(default: str, description: str) -> Any:
-    return Field(default=default, description=description)
-
-
-def _time(alias: str, default_ns: int, description: str) -> Any:
-    return _with_unit(alias, default_ns, format_time, description)
-
-
-def _size(alias: str, default_bytes: int, description: str) -> Any:
-    return _with_unit(alias, default_bytes, format_size, description)
-
-
-class WorkloadSection(Strict):
-    """Base: a name, unique in the scenario."""
-
-    noun: ClassVar[type[model.Workload]]
-    name: WorkloadName = Field(description="Unique in the scenario; records carry it.", examples=["rtt", "bulk"])
-    alongside: Text = Field(
-        default="",
-        description="Name of an earlier workload that this one starts together with, instead of waiting for its end.",
-        examples=["bulk"],
-        json_schema_extra={"default": None},
-    )
-
-    def build(self) -> model.Workload:
-        """The workload as plain data; what the file leaves out keeps the dataclass's default."""
-        return self.noun(**self.model_dump(exclude_unset=True, exclude={"kind"}))
 
 
 class PingSection(WorkloadSection):
@@ -76,8 +33,8 @@ class PingSection(WorkloadSection):
     source: Text = Field(description="Host that asks.")
     target: Text = Field(description="Host that answers.")
     count: Count = Field(default=model.Ping.count, description="Echoes that are counted.")
-    interval_ns: Interval = _time("interval", model.Ping.interval_ns, "From one echo to the next.")
-    payload_bytes: Size = _size("payload", model.Ping.payload_bytes, "ICMP payload.")
+    interval_ns: Interval = time_field("interval", model.Ping.interval_ns, "From one echo to the next.")
+    payload_bytes: Size = size_field("payload", model.Ping.payload_bytes, "ICMP payload.")
 
 
 class TcpSection(WorkloadSection):
@@ -88,14 +45,16 @@ class TcpSection(WorkloadSection):
     sources: Names = Field(description="Sending hosts; flow i starts at the i-th, over and over.")
     targets: Names = Field(description="Receiving hosts; flow i ends at the i-th, over and over.")
     flows: Count = Field(default=model.TcpBulk.flows, description="Flows at the same time.")
-    size_bytes: Size = _size("size", model.TcpBulk.size_bytes, "Payload of each flow; give either this or `duration`.")
-    duration_ns: Time = _time("duration", model.TcpBulk.duration_ns, "Time for which the flows send.")
-    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = _choice(
+    size_bytes: Size = size_field(
+        "size", model.TcpBulk.size_bytes, "Payload of each flow; give either this or `duration`."
+    )
+    duration_ns: Time = time_field("duration", model.TcpBulk.duration_ns, "Time for which the flows send.")
+    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = choice_field(
         model.TcpBulk.congestion, "Linux congestion control."
     )
     ecn: Flag = Field(default=model.TcpBulk.ecn, description="Negotiate ECN.")
-    stagger_ns: Time = _time("stagger", model.TcpBulk.stagger_ns, "Flow i starts i times this after the first.")
-    warm_up_ns: Time = _time("warm_up", model.TcpBulk.warm_up_ns, "Time at the start that does not count.")
+    stagger_ns: Time = time_field("stagger", model.TcpBulk.stagger_ns, "Flow i starts i times this after the first.")
+    warm_up_ns: Time = time_field("warm_up", model.TcpBulk.warm_up_ns, "Time at the start that does not count.")
 
     @model_validator(mode="after")
     def _amount(self) -> TcpSection:
@@ -116,7 +75,7 @@ class PoissonSection(WorkloadSection):
     load: Annotated[Load, Field(gt=0, lt=1)] = Field(
         description="Share of the slowest link's capacity, above 0 and below 1."
     )
-    frame_bytes: Frame = _size("frame", model.Poisson.frame_bytes, "Ethernet frame length without check sequence.")
+    frame_bytes: Frame = size_field("frame", model.Poisson.frame_bytes, "Ethernet frame length without check sequence.")
     packets: Count = Field(default=model.Poisson.packets, description="How many are sent.")
 
 
@@ -127,9 +86,13 @@ class SmallPacketsSection(WorkloadSection):
     kind: Literal["small_packets"]
     source: Text = Field(description="Sending host.")
     target: Text = Field(description="Receiving host.")
-    message_bytes: Message = _size("message", model.SmallPackets.message_bytes, "Payload of one message, one packet.")
-    duration_ns: Duration = _time("duration", model.SmallPackets.duration_ns, "Time for which messages are offered.")
-    offered_bps: Rate = _with_unit(
+    message_bytes: Message = size_field(
+        "message", model.SmallPackets.message_bytes, "Payload of one message, one packet."
+    )
+    duration_ns: Duration = time_field(
+        "duration", model.SmallPackets.duration_ns, "Time for which messages are offered."
+    )
+    offered_bps: Rate = with_unit(
         "offered", model.SmallPackets.offered_bps, format_rate, "Offered load on the line; 0 bit/s: the line rate."
     )
 
@@ -145,13 +108,13 @@ class ProbeSection(WorkloadSection):
         description="Roles or hosts; every one of them sends to every other.",
         examples=[["gpu", "storage"], ["h0", "h1"]],
     )
-    interval_ns: Annotated[Time, at_least(100, "100 ns")] = _time(
+    interval_ns: Annotated[Time, at_least(100, "100 ns")] = time_field(
         "interval", model.Probe.interval_ns, "From one packet of a flow to the next; flows are spread evenly over it."
     )
-    payload_bytes: Annotated[Size, at_least(8, "8 B, which hold a packet's number")] = _size(
+    payload_bytes: Annotated[Size, at_least(8, "8 B, which hold a packet's number")] = size_field(
         "payload", model.Probe.payload_bytes, "UDP payload of a packet."
     )
-    duration_ns: Duration = _time("duration", model.Probe.duration_ns, "Time for which packets are sent.")
+    duration_ns: Duration = time_field("duration", model.Probe.duration_ns, "Time for which packets are sent.")
 
     @model_validator(mode="after")
     def _flows(self) -> ProbeSection:
@@ -169,14 +132,14 @@ class NvmeSection(WorkloadSection):
     kind: Literal["nvme"]
     initiators: Names = Field(description="Client hosts, each with a volume of its own.")
     target: Text = Field(description="Storage node.")
-    pattern: Literal["randread", "read", "write", "randwrite"] = _choice(
+    pattern: Literal["randread", "read", "write", "randwrite"] = choice_field(
         model.NvmeIo.pattern, "Access pattern, as fio calls it."
     )
-    block_bytes: Block = _size("block", model.NvmeIo.block_bytes, "Size of one I/O.")
+    block_bytes: Block = size_field("block", model.NvmeIo.block_bytes, "Size of one I/O.")
     queue_depths: Depths = Field(default=model.NvmeIo.queue_depths, description="fio runs once per depth.")
     ios: Count = Field(default=model.NvmeIo.ios, description="I/Os per run and client; give either this or `size`.")
-    size_bytes: Size = _size("size", model.NvmeIo.size_bytes, "Bytes per run and client.")
-    think_ns: Time = _time("think", model.NvmeIo.think_ns, "Pause between batches, for a stated compute time.")
+    size_bytes: Size = size_field("size", model.NvmeIo.size_bytes, "Bytes per run and client.")
+    think_ns: Time = time_field("think", model.NvmeIo.think_ns, "Pause between batches, for a stated compute time.")
 
     @model_validator(mode="after")
     def _amount(self) -> NvmeSection:
@@ -200,16 +163,23 @@ class CheckpointSection(WorkloadSection):
     initiators: Names = Field(description="Client hosts.")
     target: Text = Field(description="Storage node.")
     size_bytes: Message = Field(alias="size", description="Bytes written in all, really and through packets.")
-    full_size_bytes: Size = _size(
+    full_size_bytes: Size = size_field(
         "full_size", model.Checkpoint.full_size_bytes, "Size that the duration is scaled to in a modelled record."
     )
-    block_bytes: Block = _size("block", model.Checkpoint.block_bytes, "Size of one write.")
+    block_bytes: Block = size_field("block", model.Checkpoint.block_bytes, "Size of one write.")
     queue_depth: Count = Field(default=model.Checkpoint.queue_depth, description="Writes in flight per client.")
 
 
 WorkloadEntry = Annotated[
     Union[  # noqa: UP007
-        PingSection, TcpSection, PoissonSection, SmallPacketsSection, ProbeSection, NvmeSection, CheckpointSection
+        PingSection,
+        TcpSection,
+        PoissonSection,
+        SmallPacketsSection,
+        ProbeSection,
+        NvmeSection,
+        CheckpointSection,
+        CollectiveSection,
     ],
     Field(discriminator="kind"),
 ]
@@ -224,5 +194,6 @@ WORKLOAD_SECTIONS: dict[str, type[WorkloadSection]] = {
         ProbeSection,
         NvmeSection,
         CheckpointSection,
+        CollectiveSection,
     )
 }

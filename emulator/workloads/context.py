@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from types import TracebackType
 
+from emulator.collectives.ways import Ways
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
 from emulator.linux.timer import Timer
@@ -73,6 +74,7 @@ class Context:
         occasion: What happens around the workloads that run now.
         stations: The gateway and forwarding stations that packets from one host to another cross; predictions need
             them.
+        ways: The fabric and the links that packets cross, for predictions of many flows at once; None: not known.
     """
 
     scenario: str
@@ -85,6 +87,7 @@ class Context:
     progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     stations: Callable[[str, str], Sequence[StationModel]] = _no_stations
     occasion: Occasion = field(default_factory=Occasion)
+    ways: Ways | None = None
     _undo: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _ports: Iterator[int] = field(default_factory=lambda: count(_FIRST_PORT), init=False, repr=False)
 

@@ -40,16 +40,20 @@ def settings(path: Sequence[LinkSpec], *, ecn: bool) -> dict[str, str]:
     """The settings for both ends of a path."""
     buffer_bytes = min(MOST_BUFFER_BYTES, max(LEAST_BUFFER_BYTES, _MEMORY_FACTOR * in_flight_bytes(path)))
     start_bytes = min(_MOST_START_BYTES, max(_LEAST_START_BYTES, 2 * in_flight_bytes(path)))
-    first = path[0]
-    on_first_bytes = first.rate_bps * first.delay_ns // (8 * 10**9) + first.waiting_packets * first.mtu_bytes
     return {
         "net.ipv4.tcp_rmem": f"4096 {start_bytes} {buffer_bytes}",
         "net.ipv4.tcp_wmem": f"4096 {_SEND_START_BYTES} {buffer_bytes}",
-        "net.ipv4.tcp_limit_output_bytes": str(min(MOST_BUFFER_BYTES, max(_LEAST_OUTPUT_BYTES, 2 * on_first_bytes))),
+        "net.ipv4.tcp_limit_output_bytes": str(output_limit_bytes(path[0])),
         "net.ipv4.tcp_ecn": "1" if ecn else "0",
         # A flow must not start from what an earlier one learned.
         "net.ipv4.tcp_no_metrics_save": "1",
     }
+
+
+def output_limit_bytes(first: LinkSpec) -> int:
+    """What TCP may keep below it at the sender, given the link that it sends by."""
+    on_first_bytes = first.rate_bps * first.delay_ns // (8 * 10**9) + first.waiting_packets * first.mtu_bytes
+    return min(MOST_BUFFER_BYTES, max(_LEAST_OUTPUT_BYTES, 2 * on_first_bytes))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def test_two_cards_on_a_wire() -> None:
     rate = tcp_goodput_bps(spec_of(fabric))
     found = model(fabric).predict(build(Collective.ALL_REDUCE, "ring", (2,)), MIB)
     assert found.latency_ns == pytest.approx(2 * 800)
-    assert found.transfer_ns == pytest.approx(2 * (MIB / 2) * 8e9 / rate)
+    assert found.transfer_ns == pytest.approx(2 * (MIB / 2) * 8e9 / rate, rel=2e-4), "but for a last frame not full"
     assert found.time_ns == found.latency_ns + found.transfer_ns
     assert found.busiest_bytes == MIB
     assert found.algbw == found.busbw == pytest.approx(MIB / found.time_ns)
@@ -39,14 +39,15 @@ def test_two_cards_on_a_wire() -> None:
 
 
 def test_latency_counts_hops_and_messages() -> None:
-    """Through a switch: two delays, one full frame stored and forwarded, and what a message costs besides."""
+    """Through a switch: two delays, the first frame stored and forwarded, and what a message costs besides."""
     fabric = tree("4")
     spec = spec_of(fabric)
-    frame_ns = (9000 + 14 + 24) * 8e9 / spec.rate_bps
     found = model(fabric, message_ns=1500).predict(build(Collective.BROADCAST, "binomial", (4,)), 0)
     assert found.latency_ns == 0, "nothing is sent of nothing"
     found = model(fabric, message_ns=1500).predict(build(Collective.BROADCAST, "binomial", (4,)), 4)
-    assert found.latency_ns == pytest.approx(2 * (1500 + 2 * 800 + frame_ns))
+    assert found.latency_ns == pytest.approx(2 * (1500 + 2 * 800 + (4 + 52 + 14 + 24) * 8e9 / spec.rate_bps))
+    found = model(fabric, message_ns=1500).predict(build(Collective.BROADCAST, "binomial", (4,)), MIB)
+    assert found.latency_ns == pytest.approx(2 * (1500 + 2 * 800 + (9000 + 14 + 24) * 8e9 / spec.rate_bps))
 
 
 def test_shared_links_take_turns() -> None:
@@ -112,7 +113,7 @@ def test_small_messages_want_few_steps_and_large_ones_all_links() -> None:
         for name in ("ring", "torus-buckets", "torus-rings", "halving-doubling")
         for size in (1024, GIB)
     }
-    assert times["ring", 1024] > 40 * times["torus-rings", 1024]
+    assert times["ring", 1024] > 25 * times["torus-rings", 1024]
     assert times["ring", GIB] > 6 * times["torus-buckets", GIB]
     assert times["halving-doubling", GIB] > 10 * times["torus-buckets", GIB]
 

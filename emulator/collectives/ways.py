@@ -1,0 +1,124 @@
+"""Ways through a fabric for many pairs of nodes at once, as arrays: what a message from one to the other crosses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.collectives.schedule import Integers
+from emulator.model.fabric import ETHERNET_HEADER_BYTES, Fabric
+from emulator.model.routing import Passage
+from emulator.model.theory import IPV4_HEADER_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES
+
+Numbers = npt.NDArray[np.float64]
+
+_SEGMENT_HEADERS_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
+_MOST_KNOWN = 2048
+"""Patterns of pairs whose ways are kept."""
+
+
+class Ways(Protocol):
+    """Where packets of a fabric go; `emulator.model.routing.Routing` is one."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric."""
+
+    def path(self, source: str, target: str) -> Sequence[Passage]:
+        """Links that packets cross from one node to another, or one of several ways that are equal."""
+
+    def shares(self, source: str, target: str) -> Mapping[Passage, float]:
+        """The share of traffic from one node to another that crosses each link."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From one node to another: links with their direction, and the share of traffic on each."""
+
+    passages: Integers
+    shares: Numbers
+    delay_ns: float
+    forward_ns: float
+    payload_bytes: int
+    around_bytes: int
+
+
+@dataclass(frozen=True)
+class WayTable:
+    """The ways of many pairs.
+
+    Attributes:
+        passages: Links and directions, twice the number of the link, and one more for the direction back.
+        shares: Share of a pair's traffic on each.
+        pairs: Which pair each passage belongs to.
+        begins: Where the passages of each pair begin.
+        delays_ns: Propagation on all links, by pair.
+        forward_ns: Time that a byte takes on all links but the last.
+        payload_bytes: Most payload of a frame.
+        around_bytes: What a frame has around it on the line.
+    """
+
+    passages: Integers
+    shares: Numbers
+    pairs: Integers
+    begins: Integers
+    delays_ns: Numbers
+    forward_ns: Numbers
+    payload_bytes: Integers
+    around_bytes: Integers
+
+
+class WayFinder:
+    """Finds the ways between nodes that have numbers.
+
+    Args:
+        ways: Of the fabric.
+        nodes: By number.
+    """
+
+    def __init__(self, ways: Ways, nodes: Sequence[str]) -> None:
+        self._ways = ways
+        self._nodes = list(nodes)
+        self._way = lru_cache(maxsize=None)(self._way_between)
+        self._known: dict[bytes, WayTable] = {}
+
+    def table(self, pairs: Integers) -> WayTable:
+        """The ways of pairs, each ``source * nodes + target``; most steps of a schedule have the same ones."""
+        key = pairs.tobytes()
+        if key not in self._known:
+            found = [self._way(*divmod(pair, len(self._nodes))) for pair in pairs.tolist()]
+            lengths = np.array([len(way.passages) for way in found])
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = WayTable(
+                passages=np.concatenate([way.passages for way in found]),
+                shares=np.concatenate([way.shares for way in found]),
+                pairs=np.repeat(np.arange(len(found)), lengths),
+                begins=np.cumsum(lengths) - lengths,
+                delays_ns=np.array([way.delay_ns for way in found]),
+                forward_ns=np.array([way.forward_ns for way in found]),
+                payload_bytes=np.array([way.payload_bytes for way in found]),
+                around_bytes=np.array([way.around_bytes for way in found]),
+            )
+        return self._known[key]
+
+    def _way_between(self, source: int, target: int) -> _Way:
+        shares = self._ways.shares(self._nodes[source], self._nodes[target])
+        specs = [
+            self._ways.fabric.links[passage.link].spec
+            for passage in self._ways.path(self._nodes[source], self._nodes[target])
+        ]
+        numbers = np.array([2 * passage.link + (not passage.forward) for passage in shares], dtype=np.int64)
+        return _Way(
+            passages=numbers,
+            shares=np.array(list(shares.values())),
+            delay_ns=sum(spec.delay_ns for spec in specs),
+            forward_ns=sum(8e9 / spec.rate_bps for spec in specs[:-1]),
+            payload_bytes=min(spec.mtu_bytes for spec in specs) - _SEGMENT_HEADERS_BYTES,
+            around_bytes=_SEGMENT_HEADERS_BYTES + ETHERNET_HEADER_BYTES + max(spec.overhead_bytes for spec in specs),
+        )

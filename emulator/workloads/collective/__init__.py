@@ -1,0 +1,7 @@
+"""Collectives among cards over TCP: schedules carried out, checked number by number, and timed as nccl-tests do it."""
+
+from __future__ import annotations
+
+from emulator.workloads.collective.measure import run
+
+__all__ = ["run"]
