@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -70,7 +70,12 @@ class DataPlane:
 
 @contextmanager
 def data_plane(
-    fabric: Fabric, hosts: Mapping[str, HostHandle], design: str, profile: Profile, folder: Path
+    fabric: Fabric,
+    hosts: Mapping[str, HostHandle],
+    design: str,
+    profile: Profile,
+    folder: Path,
+    intercepted: Sequence[int] = INTERCEPTED_PORTS,
 ) -> Iterator[DataPlane]:
     """Run a design's daemons until the block ends.
 
@@ -80,6 +85,7 @@ def data_plane(
         design: ``shortest-path`` (no daemons), ``conventional`` or ``gateway``.
         profile: Parameters of the stations.
         folder: For inputs and logs.
+        intercepted: TCP ports of services whose connections proxies end.
 
     Raises:
         GatewayError: A daemon did not start, or ended early.
@@ -115,7 +121,7 @@ def data_plane(
             for node in fabric.with_role(Role.GATEWAY):
                 forward(node, profile.gateway)
         elif design == CONVENTIONAL:
-            ports = ",".join(str(port) for port in INTERCEPTED_PORTS)
+            ports = ",".join(str(port) for port in dict.fromkeys(intercepted))
             for role, station in ((Role.ROUTER, profile.router), (Role.COMPUTE, profile.compute)):
                 for node in fabric.with_role(role):
                     forward(node, station, "--ignore-tcp")

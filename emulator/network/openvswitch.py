@@ -175,6 +175,14 @@ class OpenVSwitch:
                     return f"switch {bridge} did not connect to {target} within {timeout_s} s: {reason}"
         return f"a switch did not connect to its controllers within {timeout_s} s"
 
+    def roles(self) -> dict[str, set[str]]:
+        """By controller: the roles that it has at the switches; ``other`` where it asked for none."""
+        listed = self._vsctl("--format=json", "--columns=target,role", "list", "Controller", timeout_s=_START_S)
+        found: dict[str, set[str]] = {}
+        for target, role in json.loads(listed)["data"]:
+            found.setdefault(target, set()).add(role if isinstance(role, str) else "")
+        return found
+
     def ofctl(self, *words: str, stdin: str | None = None) -> str:
         """Run ``ovs-ofctl`` with OpenFlow 1.3 and return what it prints.
 

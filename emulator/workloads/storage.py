@@ -17,6 +17,7 @@ import os
 import re
 import uuid
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -76,30 +77,39 @@ class Storage:
         self._lock = Lock()
         self._ports: dict[str, Path] = {}
         self._volumes: dict[tuple[str, str], Path] = {}
+        self._numbers = count()
 
-    def volume(self, initiator: HostHandle, target: HostHandle) -> Path:
+    def volume(self, initiator: HostHandle, target: HostHandle, at: tuple[str, int] | None = None) -> Path:
         """The block device of the initiator's volume on a storage node; made and connected when first asked for.
+
+        Args:
+            initiator: Whose volume it is.
+            target: The storage node.
+            at: Address and port under which the initiator finds the storage node, where that is not its own.
 
         Raises:
             WorkloadError: The kernel lacks a part or refuses, or the target cannot be reached.
         """
         key = (initiator.name, target.name)
         with self._lock:  # workloads that start together prepare at the same time
-            device = self._made(key, initiator, target)
+            device = self._made(key, initiator, target, at or (target.ip, PORT))
         if not device.is_block_device():
             raise WorkloadError(f"NVMe/TCP: {initiator.name} lost the connection to its volume on {target.name}")
         return device
 
-    def _made(self, key: tuple[str, str], initiator: HostHandle, target: HostHandle) -> Path:
+    def _made(self, key: tuple[str, str], initiator: HostHandle, target: HostHandle, at: tuple[str, int]) -> Path:
         if key not in self._volumes:
             self._check()
             step = "make the media"
             try:
-                device = self._make_media(f"icgw-{len(self._volumes)}")
-                step = f"export a volume on {target.name}"
-                self._export(initiator, target, device)
-                step = f"connect {initiator.name} to {target.name} ({target.ip}:{PORT})"
-                self._volumes[key] = self._connect(initiator, target)
+                with ExitStack() as undo:  # so that what failed can be tried again
+                    number = next(self._numbers)
+                    device = self._make_media(f"icgw-{number}", undo)
+                    step = f"export a volume on {target.name}"
+                    self._export(initiator, target, device, number, undo)
+                    step = f"connect {initiator.name} to {target.name} ({at[0]}:{at[1]})"
+                    self._volumes[key] = self._connect(initiator, target, at, undo)
+                    self._undo.enter_context(undo.pop_all())
             except OSError as error:
                 raise WorkloadError(f"NVMe/TCP: cannot {step}: {error.strerror or error}") from error
         return self._volumes[key]
@@ -117,13 +127,14 @@ class Storage:
                     "has it built in"
                 )
 
-    def _make_directory(self, path: Path) -> None:
+    @staticmethod
+    def _make_directory(path: Path, undo: ExitStack) -> None:
         path.mkdir()
-        self._undo.callback(path.rmdir)
+        undo.callback(path.rmdir)
 
-    def _make_media(self, name: str) -> Path:
+    def _make_media(self, name: str, undo: ExitStack) -> Path:
         folder = _NULLB / name
-        self._make_directory(folder)
+        self._make_directory(folder, undo)
         settings = {
             "size": str(VOLUME_BYTES >> 20),
             "memory_backed": "1",
@@ -138,7 +149,7 @@ class Storage:
         for setting, value in settings.items():
             _write(folder / setting, value)
         _write(folder / "power", "1")
-        self._undo.callback(_write, folder / "power", "0")
+        undo.callback(_write, folder / "power", "0")
         return Path("/dev") / name
 
     def _port(self, target: HostHandle) -> Path:
@@ -146,7 +157,7 @@ class Storage:
             used = {entry.name for entry in (_NVMET / "ports").iterdir()}
             number = next(number for number in range(1, 65_536) if str(number) not in used)
             port = _NVMET / "ports" / str(number)
-            self._make_directory(port)
+            self._make_directory(port, self._undo)
             for setting, value in (
                 ("addr_adrfam", "ipv4"),
                 ("addr_trtype", "tcp"),
@@ -157,30 +168,30 @@ class Storage:
             self._ports[target.name] = port
         return self._ports[target.name]
 
-    def _export(self, initiator: HostHandle, target: HostHandle, device: Path) -> None:
+    def _export(self, initiator: HostHandle, target: HostHandle, device: Path, number: int, undo: ExitStack) -> None:
         name = nqn(target.name, initiator.name)
         port = self._port(target)
         subsystem = _NVMET / "subsystems" / name
-        self._make_directory(subsystem)
+        self._make_directory(subsystem, undo)
         _write(subsystem / "attr_allow_any_host", "1")
-        _write(subsystem / "attr_serial", f"icgw{len(self._volumes)}")
+        _write(subsystem / "attr_serial", f"icgw{number}")
         namespace = subsystem / "namespaces" / "1"
-        self._make_directory(namespace)
+        self._make_directory(namespace, undo)
         _write(namespace / "device_path", str(device))
         _write(namespace / "enable", "1")
-        self._undo.callback(_write, namespace / "enable", "0")
+        undo.callback(_write, namespace / "enable", "0")
         link = port / "subsystems" / name
         # The first link makes the port listen: the socket belongs to the namespace of the thread that links.
         with target.namespace():
             link.symlink_to(subsystem)
-        self._undo.callback(link.unlink)
+        undo.callback(link.unlink)
 
-    def _connect(self, initiator: HostHandle, target: HostHandle) -> Path:
+    def _connect(self, initiator: HostHandle, target: HostHandle, at: tuple[str, int], undo: ExitStack) -> Path:
         identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{initiator.name}.icgw")
         options = {
             "transport": "tcp",
-            "traddr": target.ip,
-            "trsvcid": str(PORT),
+            "traddr": at[0],
+            "trsvcid": str(at[1]),
             "nqn": nqn(target.name, initiator.name),
             "hostnqn": f"nqn.2014-08.org.nvmexpress:uuid:{identity}",
             "hostid": str(identity),
@@ -197,7 +208,7 @@ class Storage:
         if match is None:
             raise WorkloadError(f"NVMe/TCP: the kernel answered {answer.strip()!r} to the connection to {target.name}")
         controller = _CLASS / f"nvme{match[1]}"
-        self._undo.callback(_disconnect, controller)
+        undo.callback(_disconnect, controller)
         return self._wait_device(controller, target)
 
     @staticmethod

@@ -26,12 +26,17 @@ def names_of(guest: Path) -> list[str]:
 
 
 def run_guests(guests: Sequence[Path], folder: Path) -> dict[str, list[str]]:
-    """Failures of each test by its name; a test that passed has none."""
+    """Failures of each test by its name; a test that passed has none.
+
+    Tests may leave files in the folder that the variable ``GUEST_OUT`` names, which is ``out`` in *folder*.
+    """
     out = folder / "out"
     out.mkdir()
     options = "-q -p no:randomly -p no:cacheprovider --tb=short"
     files = " ".join(map(str, guests))
-    command = f'exec {sys.executable} -m pytest {options} {files} --junitxml="$ICGW_OUT/junit.xml"'
+    command = (
+        f'GUEST_OUT="$ICGW_OUT" exec {sys.executable} -m pytest {options} {files} --junitxml="$ICGW_OUT/junit.xml"'
+    )
     job = Job("guest", ("/bin/sh", "-c", f"cd {FOLDER.parents[1]} && {command}"), out, limits=LIMITS)
     [result] = VirtualEngine(base=folder / "runs").run([job], Silent())
     assert (out / "junit.xml").exists(), result.log.read_text(encoding="utf-8")

@@ -6,104 +6,69 @@ be, told from the declared resources.
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.client import ControllerClient, wait_ready
-from emulator.experiment.dataplane import data_plane
+from emulator.experiment.dataplane import INTERCEPTED_PORTS, data_plane
+from emulator.experiment.observe import vantages
+from emulator.measure import PacketCapture
 from emulator.model.profile import profile
 from emulator.network import Network, build
+from tests.support import tenants_servers as servers
 from tests.support.controller_process import running_controller
-from topologies import icgw
+from tests.support.tenants_bed import (
+    DESIGNS,
+    FABRIC,
+    GATES,
+    MEMBERS,
+    NODE_PORT,
+    SERVICES,
+    Api,
+    address,
+    join_vpcs,
+)
 
-OPENFLOW, REST = "127.0.0.1:6653", "127.0.0.1:8080"
-FABRIC = icgw(gpus=4, compute=1, storage=1)
-MEMBERS = {("red", "g1"): 10, ("red", "g2"): 11, ("blue", "g3"): 10, ("blue", "g4"): 11}
-"""Last byte of the address in 192.168.0.0/24, which both VPCs have."""
-NODE_PORT, VOLUME_PORT = 7000, 4420
-TIMEOUT_S = 2.0
-
-
-CLIENT = ControllerClient(f"http://{REST}")
-
-
-def put(path: str, body: dict[str, Any]) -> None:
-    """Declare a resource."""
-    assert CLIENT.put(f"/v1/{path}", body).created
-
-
-def get(path: str, **query: str | int) -> dict[str, Any]:
-    """Read a resource."""
-    found: dict[str, Any] = CLIENT.get(f"/v1/{path}", 90, **query)
-    return found
+OPENFLOW = "127.0.0.1:6653"
+API = Api("127.0.0.1:8080")
+UPLINKS = {link.b_interface for link in FABRIC.links if {link.a, link.b} <= {node.name for node in FABRIC.switches}}
+"""One end of each link between switches; both ways are seen there."""
 
 
-def declare() -> None:
-    """Two tenants with equal addresses, a volume each behind the same endpoint; blue's nodes may not talk."""
-    for name, port in (("red", 4420), ("blue", 4421)):
-        put(f"tenants/{name}", {})
-        put(f"vpcs/{name}", {"tenant": name, "cidrs": ["192.168.0.0/24"]})
-        put(f"services/volume-{name}", {"kind": "block", "node": "s1", "port": port, "vpcs": [name]})
-        endpoint = {"service": f"volume-{name}", "ip": "192.168.0.100", "port": VOLUME_PORT}
-        put(f"vpcs/{name}/endpoints/volume", endpoint)
-    for (vpc, node), number in MEMBERS.items():
-        put(f"vpcs/{vpc}/nodes/{node}", {"ip": f"192.168.0.{number}"})
-    put("policies/red-all", {"vpc": "red", "action": "allow"})
-    put("policies/blue-volume", {"vpc": "blue", "action": "allow", "destination": {"endpoints": ["volume"]}})
-    assert get("health", wait_ms=60_000)["ready"]
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """One network for all tests; each starts a controller of its own, which finds what the one before left."""
+    sysctls = {"net.ipv4.tcp_syn_retries": "1"}  # what is refused in silence is given up soon
+    with build(FABRIC, controller=f"tcp:{OPENFLOW}", checksum_offload=False, sysctls=sysctls) as made:
+        join_vpcs(made)
+        yield made
 
 
-@contextmanager
-def greeting(network: Network, host: str, port: int, text: str) -> Iterator[None]:
-    """A server on a host that tells each client who it is."""
-    with network.host(host).namespace():
-        listener = socket.create_server(("", port))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.sendall(text.encode())
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
-
-
-def asked(network: Network, host: str, ip: str, port: int) -> str:
-    """Who answers a connection; empty: nobody."""
-    with network.host(host).namespace(), socket.socket() as client:
-        client.settimeout(TIMEOUT_S)
-        try:
-            client.connect((ip, port))
-            return client.recv(100).decode()
-        except OSError:
-            return ""
+def started(stack: ExitStack, design: str) -> Path:
+    """Start a controller and declare everything; returns a folder for files."""
+    folder = Path(tempfile.mkdtemp())
+    where = {"listen": OPENFLOW, "rest": API.rest}
+    stack.enter_context(running_controller(folder, FABRIC, design, (), "--store", ":memory:", **where))
+    API.wait_ready()
+    API.declare()
+    return folder
 
 
 def forged() -> dict[str, Any]:
-    """Frames that g1, of red, must not send; by the reason for which each is to be dropped."""
+    """Frames that g0, of red, must not send; by the reason for which each is to be dropped."""
     from scapy.layers.dhcp import BOOTP, DHCP
     from scapy.layers.inet import ICMP, IP, TCP, UDP
     from scapy.layers.l2 import ARP, Dot1Q, Ether
 
-    own, peer, victim = (FABRIC.by_name[name].mac or "" for name in ("g1", "g2", "g3"))
+    own, peer, victim = (FABRIC.by_name[name].mac or "" for name in ("g0", "g1", "g2"))
     mine, theirs = "192.168.0.10", "192.168.0.11"
     return {
         "ip-spoofing": Ether(src=own, dst=peer) / IP(src="192.168.0.77", dst=theirs) / ICMP(),
@@ -120,80 +85,117 @@ def forged() -> dict[str, Any]:
     }
 
 
-def test_what_a_host_must_not_send_is_dropped_counted_and_reported() -> None:
+def test_what_a_host_must_not_send_is_dropped_counted_and_reported(network: Network) -> None:
     """Every kind of forgery, four times each: no other host sees a frame, and the controller tells who sent it."""
-    folder = Path(tempfile.mkdtemp())
     with ExitStack() as stack:
-        controller = stack.enter_context(
-            running_controller(folder, FABRIC, "shortest-path", (), "--store", ":memory:", listen=OPENFLOW, rest=REST)
-        )
-        network = stack.enter_context(build(FABRIC, controller=f"tcp:{OPENFLOW}", checksum_offload=False))
-        wait_ready(f"http://{REST}", len(FABRIC.switches), 60_000_000_000)
-        declare()
+        started(stack, "shortest-path")
         frames = forged()
         listeners = {}
-        for name in ("g2", "g3", "g4", "s1"):
+        for name in ("g1", "g2", "g3", "st0"):
             with network.host(name).namespace():
                 listeners[name] = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
             listeners[name].setblocking(False)
-        with network.host("g1").namespace(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-            sender.bind(("g1-eth0", 0))
+        with network.host("g0").namespace(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+            sender.bind(("g0-eth0", 0))
             for frame in frames.values():
                 for _ in range(4):
                     sender.send(bytes(frame))
         expected = dict.fromkeys(frames, 4)
         for _ in range(50):  # the switch's daemon fetches its datapath's counters only now and then
-            counted = {entry["reason"]: entry["packets"] for entry in get("violations")["violations"]}
+            counted = {entry["reason"]: entry["packets"] for entry in API.get("violations")["violations"]}
             if counted == expected:
                 break
             time.sleep(0.1)
         assert counted == expected
-        source = (FABRIC.by_name["g1"].mac or "").replace(":", "")
+        source = (FABRIC.by_name["g0"].mac or "").replace(":", "")
         for name, listener in listeners.items():
             seen = []
             with suppress(BlockingIOError):
                 while True:
                     seen.append(listener.recv(2000))
             assert not [data for data in seen if data[6:12].hex() == source or b"\xc0\xa8\x00" in data[14:40]], name
-        events = get("events", kind="violation")["events"]
+        events = API.get("events", kind="violation")["events"]
         assert {event["fields"]["reason"] for event in events} == set(frames)
-        assert all("g1" in event["message"] for event in events)
-        assert controller.end() == 0
+        assert all("g0" in event["message"] for event in events)
 
 
-@pytest.mark.parametrize("design", ["shortest-path", "gateway"])
-def test_tenants_with_equal_addresses_reach_their_own_and_nothing_else(design: str) -> None:
-    """Every node, to every address of its VPC, on the nodes' port and the volume's: as the resources say."""
-    folder = Path(tempfile.mkdtemp())
-    with ExitStack() as stack:
-        stack.enter_context(
-            running_controller(folder, FABRIC, design, (), "--store", ":memory:", listen=OPENFLOW, rest=REST)
-        )
-        network = stack.enter_context(build(FABRIC, controller=f"tcp:{OPENFLOW}", checksum_offload=False))
-        wait_ready(f"http://{REST}", len(FABRIC.switches), 60_000_000_000)
-        hosts = {host.name: host for host in network.hosts}
-        stack.enter_context(data_plane(FABRIC, hosts, design, profile("documents"), folder))
-        declare()
-        for (_, node), number in MEMBERS.items():
-            network.host(node).run(["ip", "address", "add", f"192.168.0.{number}/24", "dev", f"{node}-eth0"])
-            stack.enter_context(greeting(network, node, NODE_PORT, node))
-        stack.enter_context(greeting(network, "s1", 4420, "red's volume"))
-        stack.enter_context(greeting(network, "s1", 4421, "blue's volume"))
-        found, told = {}, {}
+class Servers:
+    """All services of both tenants and a greeting on each of their nodes, running; asks them for names."""
+
+    def __init__(self, network: Network, folder: Path, stack: ExitStack) -> None:
+        self._network, self._folder = network, folder
+        addresses = [host.ip for host in network.hosts]
+        for (vpc, kind), behind in SERVICES.items():
+            host, owner = network.host(behind.node), f"{vpc}/{kind}"
+            if kind == "file":
+                stack.enter_context(servers.file_server(host, behind.port, owner, addresses, folder))
+            elif kind == "object":
+                stack.enter_context(servers.object_server(host, behind.port, owner, folder))
         for vpc, node in MEMBERS:
-            for (other, peer), number in MEMBERS.items():
-                if vpc == other and node != peer:
-                    key = (node, number, NODE_PORT)
-                    found[key] = asked(network, node, f"192.168.0.{number}", NODE_PORT)
-                    answer = get("reachability", src=f"{vpc}/{node}", dst=peer, protocol="tcp", port=NODE_PORT)
-                    told[key] = peer if answer["allowed"] else ""
-            key = (node, 100, VOLUME_PORT)
-            found[key] = asked(network, node, "192.168.0.100", VOLUME_PORT)
-            answer = get("reachability", src=f"{vpc}/{node}", dst="volume", protocol="tcp", port=VOLUME_PORT)
-            told[key] = f"{vpc}'s volume" if answer["allowed"] else ""
+            stack.enter_context(servers.object_server(network.host(node), NODE_PORT, f"{vpc}/{node}", folder))
+
+    def node(self, client: str, number: int) -> str:
+        """Which node answers a client at a node's address."""
+        return servers.read_object(self._network.host(client), address(number), NODE_PORT)
+
+    def service(self, client: str, kind: str) -> list[str]:
+        """Whose service answers a client at an endpoint."""
+        host, (number, port) = self._network.host(client), GATES[kind]
+        at = (address(number), port)
+        if kind == "file":
+            return [servers.read_file(host, *at, self._folder)]
+        if kind == "object":
+            return [servers.read_object(host, *at)]
+        owners = {SERVICES[vpc, kind].node: f"{vpc}/{kind}" for vpc in ("red", "blue")}
+        found = servers.volumes_reached(host, [self._network.host(name) for name in owners], at)
+        return [owners[name] for name in found]
+
+
+def predicted(source: tuple[str, str], target: tuple[str, str], port: int) -> bool:
+    """Whether the controller says that a node may open a connection to a node or an endpoint."""
+    names = {"src": "/".join(source), "dst": "/".join(target)}
+    answer = API.get("reachability", **names, protocol="tcp", port=port)
+    assert answer["reason"]
+    return bool(answer["allowed"])
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_tenants_with_equal_addresses_reach_their_own_and_nothing_else(network: Network, design: str) -> None:
+    """The whole matrix, of all nodes and all services with real servers, is what the controller says it should be.
+
+    Steps: every node asks at every address of a node or endpoint who is there; volumes are written and read. Meanwhile
+    the links between switches are captured, for others to look at.
+    Verify: for every pair of nodes, and every node and service, of one tenant or of two: it was reached exactly if
+    ``/v1/reachability`` says so. Storage nodes' own addresses, and ports that no endpoint has, lead nowhere.
+    """
+    with ExitStack() as stack:
+        folder = started(stack, design)
+        hosts = {host.name: host for host in network.hosts}
+        ports = (*INTERCEPTED_PORTS, *(behind.port for behind in SERVICES.values()))
+        stack.enter_context(data_plane(FABRIC, hosts, design, profile("documents"), folder, ports))
+        running = Servers(network, folder, stack)
+        out = Path(os.environ["GUEST_OUT"]) / design
+        out.mkdir()
+        found, told = {}, {}
+        with PacketCapture(vantages(FABRIC, network, UPLINKS), out):
+            for source, own in MEMBERS.items():
+                for target, number in MEMBERS.items():
+                    if source != target:
+                        answer = running.node(source[1], number) if number != own else ""
+                        found[source, target] = answer == "/".join(target)
+                        told[source, target] = predicted(source, target, NODE_PORT)
+                for kind, (_, port) in GATES.items():
+                    answers = running.service(source[1], kind)
+                    for vpc in ("red", "blue"):
+                        found[source, (vpc, kind)] = f"{vpc}/{kind}" in answers
+                        told[source, (vpc, kind)] = predicted(source, (vpc, kind), port)
         assert found == told
-        assert {who for who in told.values() if who} == {"g1", "g2", "red's volume", "blue's volume"}
-        # Fabric addresses, the other tenant's port of the storage node, and other ports of the endpoint lead nowhere.
-        storage = network.host("s1").ip
-        for target in ((storage, 4420), (storage, 4421), ("192.168.0.100", 4421), (network.host("c1").ip, 22)):
-            assert asked(network, "g1", *target) == ""
+        assert sum(found.values()) == 13
+        gates = {(address(number), port) for number, port in GATES.values()}
+        for behind in SERVICES.values():
+            for ip in (network.host(behind.node).ip, *(gate[0] for gate in gates)):
+                if (ip, behind.port) not in gates:
+                    assert not servers.opens(network.host("g0"), ip, behind.port)
+        segments = {vpc: API.get(f"vpcs/{vpc}")["segment"] for vpc in ("red", "blue")}
+        reached = [pair for pair, allowed in found.items() if allowed]
+        (out / "reached.json").write_text(json.dumps({"segments": segments, "reached": reached}))
