@@ -45,6 +45,7 @@ from emulator.results.events import EVENTS_FILE, Happenings
 from emulator.scenario import Cell, cell_from_json
 from emulator.units import NS_PER_S
 from emulator.workloads import Context
+from topologies import antipodes
 
 READY_NS = 60 * NS_PER_S
 """Emulated time until all switches must be connected and programmed."""
@@ -83,6 +84,9 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
             )
         )
         hosts = {node.name: network.host(node.name) for node in fabric.hosts}
+        if routes.routing is not None:
+            progress.report("asking cards for each other")
+            network.verify(far=antipodes(fabric))
         if fabric.switches:
             progress.report("installing routes")
             client = wait_ready(f"http://{control.REST}", len(fabric.switches), READY_NS)

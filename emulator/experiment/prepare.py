@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import TopologyError
+from emulator.experiment.halves import with_halves
 from emulator.model.fabric import Fabric
 from emulator.scenario import Cell, Scenario, check_against, expand, load, resolve
 from topologies import FABRICS
@@ -73,7 +74,7 @@ def prepare_all(scenario: Scenario) -> list[PreparedCell]:
     prepared = []
     for cell in resolve(scenario):
         fabric = build_fabric(cell)
-        whole = expand(fabric, cell)
+        whole = with_halves(fabric, expand(fabric, cell))
         check_against(fabric, whole)
         prepared.append(PreparedCell(whole, fabric))
     return prepared

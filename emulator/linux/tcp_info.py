@@ -40,6 +40,32 @@ class Connection:
     inode: int
 
 
+@dataclass(frozen=True)
+class OwnConnection:
+    """A connection of this process, as the kernel sees the end that a socket is.
+
+    Attributes:
+        bytes_acked: Payload that the other end acknowledged.
+        bytes_received: Payload that arrived in order here.
+        retransmits: Segments that this end sent again.
+    """
+
+    bytes_acked: int
+    bytes_received: int
+    retransmits: int
+
+
+def own_connection(one: socket.socket) -> OwnConnection:
+    """What the kernel knows of a TCP connection of this process.
+
+    Raises:
+        OSError: It is not connected.
+    """
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_OFFSET + 16)
+    acked, received = struct.unpack_from("=QQ", info, _BYTES_OFFSET)
+    return OwnConnection(acked, received, struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_OFFSET)[0])
+
+
 class TcpReader:
     """Reads the TCP connections of the network namespace in which it was opened."""
 

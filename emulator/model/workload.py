@@ -270,6 +270,40 @@ class CollectiveRun(Workload):
         return tuple(sizes)
 
 
+@dataclass(frozen=True)
+class Bisection(Workload):
+    """Cards on one side of a supernode's narrowest cut send to the other as much as they can; then both sides do.
+
+    Attributes:
+        partners: How many cards of the other half each card sends to; 0: all.
+        duration_ns: Time for which they send one way, and then once more both ways.
+        warm_up_ns: Time at the start of either that does not count.
+        congestion: Linux congestion control.
+        pairs: Who sends to whom, one way; filled in before it runs, as is all that follows.
+        least_bps: Bandwidth between the halves with the least, one way, in bit/s on the line: not below this.
+        most_bps: And not above this; the same where it is known exactly.
+    """
+
+    kind: ClassVar[str] = "bisection"
+    partners: int = 1
+    duration_ns: int = 400_000
+    warm_up_ns: int = 200_000
+    congestion: str = "reno"
+    pairs: tuple[tuple[str, str], ...] = ()
+    least_bps: int = 0
+    most_bps: int = 0
+
+    @property
+    def flows(self) -> tuple[tuple[str, str], ...]:
+        """Sender and receiver of every flow: all pairs one way, then all the other way."""
+        return (*self.pairs, *((target, source) for source, target in self.pairs))
+
+    @property
+    def length_ns(self) -> int | None:
+        """Until the flows end."""
+        return 2 * self.duration_ns
+
+
 WORKLOADS: dict[str, type[Workload]] = {
-    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint, CollectiveRun)
+    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint, CollectiveRun, Bisection)
 }

@@ -27,7 +27,12 @@ MAX_COMBINATIONS = 1000
 _ROOTS = {"topology": 2, "workloads": 3, "limits": 2, "sampling": 2, "seed": 1, "faults": 1, "controller": 2}
 """What can be varied, and the parts that a dotted key has there."""
 
+_WHOLE = ("topology",)
+"""What a named choice may replace as a whole, too: another kind takes other keys."""
+
 _MAX_LABEL = 60
+_AXIS_DEPTH = 3
+"""Parts of the place of an axis's value; a named choice's settings are below that."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Setting:
 
     target: KeyPath
     value: Any
-    line: int | None
+    place: KeyPath
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,7 @@ def combinations(source: Source) -> Iterator[Combination]:
         data, lines = copy.deepcopy(base), dict(source.lines)
         for setting in itertools.chain.from_iterable(choice.settings for choice in choices):
             _apply(data, setting)
-            if setting.line is not None:
-                lines[setting.target] = setting.line
+            _move_lines(lines, setting)
         yield Combination(",".join(choice.label for choice in choices), data, lines)
 
 
@@ -116,11 +120,13 @@ def _settings(source: Source, path: KeyPath, keys: Any) -> tuple[Setting, ...]:
 
 
 def _setting(source: Source, path: KeyPath, key: str, value: Any) -> Setting:
-    return Setting(_target(source, path, key), value, source.lines.get(path))
+    return Setting(_target(source, path, key), value, path)
 
 
 def _target(source: Source, path: KeyPath, key: str) -> KeyPath:
     parts = key.split(".")
+    if key in _WHOLE and len(path) > _AXIS_DEPTH:
+        return (key,)
     if parts[0] not in _ROOTS:
         raise _error(source, path, f"{parts[0]!r} cannot be varied{hint(parts[0], _ROOTS)}")
     if len(parts) != _ROOTS[parts[0]] or not all(parts):
@@ -143,6 +149,16 @@ def _apply(data: dict[str, Any], setting: Setting) -> None:
             place[part] = {}
         place = place[part]
     place[setting.target[-1]] = copy.deepcopy(setting.value)
+
+
+def _move_lines(lines: dict[KeyPath, int], setting: Setting) -> None:
+    """Let lines of the file be found under the keys that a setting replaces, and no others."""
+    depth = len(setting.target)
+    for path in [path for path in lines if path[:depth] == setting.target]:
+        del lines[path]
+    for path, line in list(lines.items()):
+        if path[: len(setting.place)] == setting.place:
+            lines[setting.target + path[len(setting.place) :]] = line
 
 
 def _label(source: Source, path: KeyPath, value: Any) -> str:

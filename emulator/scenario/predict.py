@@ -7,7 +7,6 @@ together, when each of them gets the same share.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,10 +38,18 @@ Flow = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Route:
-    """Nodes that packets visit from initiator to target and back, ends included, each node once where it is passed."""
+    """Nodes that packets visit from initiator to target and back, ends included, each node once where it is passed.
+
+    Attributes:
+        there, back: Nodes, on one way if there are several that are equally good.
+        shares_there, shares_back: The share of traffic that leaves each interface, by its name, where traffic is spread
+            over several ways; None: all of it goes by the nodes.
+    """
 
     there: tuple[str, ...]
     back: tuple[str, ...]
+    shares_there: Mapping[str, float] | None = None
+    shares_back: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,10 @@ class _Network:
         self._fabric = fabric
         self._stations = {Role.GATEWAY: profile.gateway, Role.ROUTER: profile.router, Role.COMPUTE: profile.compute}
         self._links: dict[tuple[str, str], tuple[str, LinkSpec]] = {}
+        self.lines: dict[str, _Stage] = {}
         for link in fabric.links:
+            for interface in (link.a_interface, link.b_interface):
+                self.lines[interface] = _Stage(interface, link=link.spec)
             self._links.setdefault((link.a, link.b), (link.a_interface, link.spec))
             self._links.setdefault((link.b, link.a), (link.b_interface, link.spec))
 
@@ -202,15 +212,21 @@ def _capacity(
     if isinstance(workload, SmallPackets):
         payload, header = workload.message_bytes, IPV4_HEADER_BYTES + UDP_HEADER_BYTES
     reads = isinstance(workload, NvmeIo) and "read" in workload.pattern
-    crossings: Counter[str] = Counter()
+    crossings: dict[str, float] = {}
     stages: dict[str, _Stage] = {}
     for route in routes:
-        for stage in network.stages(route.back if reads else route.there):
-            crossings[stage.name] += 1
-            stages[stage.name] = stage
+        shares = route.shares_back if reads else route.shares_there
+        passed = network.stages(route.back if reads else route.there)
+        stages.update((stage.name, stage) for stage in passed)
+        for name, share in (dict.fromkeys((stage.name for stage in passed), 1.0) if shares is None else shares).items():
+            crossings[name] = crossings.get(name, 0.0) + share
+            if name not in stages:
+                stages[name] = network.lines[name]
     frame = ETHERNET_HEADER_BYTES + header + payload
+    # However thinly flows are spread, each single one is on one line at a time.
     limits = {
-        name: _payload_rate(stage, frame, payload) * len(routes) / crossings[name] for name, stage in stages.items()
+        name: _payload_rate(stage, frame, payload) * len(routes) / max(1.0, crossings.get(name, 0.0))
+        for name, stage in stages.items()
     }
     tightest = min(limits, key=lambda name: (limits[name], name))
     return limits[tightest], tightest

@@ -11,7 +11,7 @@ from emulator.errors import LinkError, NodeError, ScenarioError
 from emulator.model.fabric import Fabric, Role
 from emulator.model.fault import Action, Fault, link_named, switch_named
 from emulator.model.profile import profile
-from emulator.model.workload import CollectiveRun, Probe, Workload, grouped
+from emulator.model.workload import Bisection, CollectiveRun, Probe, Workload, grouped
 from emulator.rng import derive
 from emulator.scenario.model import Cell, Scenario, Variant
 from emulator.scenario.problems import hint
@@ -166,7 +166,7 @@ def _check_host(fabric: Fabric, cell: Cell, key: str, name: str) -> None:
     if node is None:
         hosts = [host.name for host in fabric.hosts]
         raise cell.origin.error(f"there is no host {name!r} in the topology{hint(name, hosts)}", key)
-    if node.is_switch:
+    if node.is_switch or node.role is Role.FORWARDER:
         raise cell.origin.error(f"{name!r} is a switch, a host is meant here", key)
 
 
@@ -182,6 +182,8 @@ def flows_of(workload: Workload) -> tuple[tuple[str, str], ...]:
         pairs = [(name, workload.target) for name in workload.initiators]  # type: ignore[attr-defined]
     elif isinstance(workload, Probe):
         pairs = list(workload.pairs)
+    elif isinstance(workload, Bisection):
+        pairs = list(workload.flows)
     elif isinstance(workload, CollectiveRun):
         pairs = list(zip(workload.ranks, workload.ranks[1:] + workload.ranks[:1], strict=True))
     elif hasattr(workload, "sources"):

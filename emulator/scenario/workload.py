@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Union
 from pydantic import Field, model_validator
 
 from emulator.model import workload as model
+from emulator.scenario.bisection import BisectionSection
 from emulator.scenario.collective import CollectiveSection
 from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Pairs, Rate, Size, Text, Time, at_least, refuse
 from emulator.scenario.workload_base import (
@@ -180,6 +181,7 @@ WorkloadEntry = Annotated[
         NvmeSection,
         CheckpointSection,
         CollectiveSection,
+        BisectionSection,
     ],
     Field(discriminator="kind"),
 ]
@@ -195,5 +197,6 @@ WORKLOAD_SECTIONS: dict[str, type[WorkloadSection]] = {
         NvmeSection,
         CheckpointSection,
         CollectiveSection,
+        BisectionSection,
     )
 }

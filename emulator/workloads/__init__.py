@@ -13,7 +13,7 @@ from typing import Any
 from emulator.errors import InternalError
 from emulator.model.workload import Workload
 from emulator.results.records import Record
-from emulator.workloads import checkpoint, collective, nvme, ping, poisson, probe, small_packets, tcp
+from emulator.workloads import bisection, checkpoint, collective, nvme, ping, poisson, probe, small_packets, tcp
 from emulator.workloads.context import Context
 
 __all__ = ["Context", "run"]
@@ -27,6 +27,7 @@ _RUNNERS: dict[str, Callable[[Any, Context], list[Record]]] = {
     "nvme": nvme.run,
     "checkpoint": checkpoint.run,
     "collective": collective.run,
+    "bisection": bisection.run,
 }
 
 
