@@ -118,3 +118,18 @@ def test_cells_are_bounded_too(small: str, refused: Refuse) -> None:
     """Designs and profiles multiply the matrix."""
     text = small + f"matrix: {{topology.hops: {list(range(1, 600))}}}\nprofiles: [documents, other]\n"
     assert "makes 1198 cells" in str(refused(text))
+
+
+def test_a_choice_may_replace_the_topology(small: str, refused: Refuse) -> None:
+    """Kinds with other keys can be compared; mistakes in them are reported where they stand, also what is unknown."""
+    text = small + (
+        "matrix:\n"
+        "  fabric:\n"
+        "    chain: {topology: {kind: chain, hops: 2}}\n"
+        "    pair: {topology: {kind: single, hosts: 2, mtu: 1500 B}}\n"
+    )
+    assert variants(text) == {"fabric=chain": {"hops": 2}, "fabric=pair": {"hosts": 2, "mtu_bytes": 1500}}
+    error = refused(text.replace("hosts: 2,", "hosts: 0,"))
+    assert str(error) == "f.yaml:11: topology.hosts: 0 must be at least 1"
+    assert "f.yaml:11" in str(refused(text.replace("hosts: 2,", "hops: 2,")))
+    assert "'topology' is not a dotted key" in str(refused(small + "matrix: {topology: [1]}\n"))
