@@ -167,12 +167,19 @@ def read_flow(dpid: int, stats: Any) -> FlowStat:
         "packet_count": stats.packet_count,
         "length": stats.length,
         "flags": stats.flags,
-        "actions": ofctl_v1_3.actions_to_str(stats.instructions),
+        "actions": _actions_text(stats.instructions),
         "match": ofctl_v1_3.match_to_str(stats.match),
         "table_id": ofctl_v1_3.UTIL.ofp_table_to_user(stats.table_id),
     }
     duration_ns = stats.duration_sec * _NS + stats.duration_nsec
     return FlowStat(ryu_rules.read_rule(dpid, stats), stats.packet_count, stats.byte_count, duration_ns, ryu)
+
+
+def _actions_text(instructions: list[Any]) -> list[Any]:
+    try:
+        return list(ofctl_v1_3.actions_to_str(instructions))
+    except Exception:  # noqa: BLE001 - Ryu's library raises whatever an action that it has no words for leads it to
+        return ["UNKNOWN"]
 
 
 def read_group_counters(stats: Any) -> GroupStat:

@@ -321,8 +321,13 @@ PORTS = struct.pack("!BBHIHH4x", 4, 19, 16, 3, 13, 0)
         # An error without a code of OpenFlow's own, as Open vSwitch sends them.
         (HELLO, features(1), PORTS, struct.pack("!BBHIHHI", 4, 1, 16, 4, 0xFFFF, 2640, 0x4F4E4600)),
         (HELLO, features(1), PORTS, struct.pack("!BBHIHH", 4, 1, 12, 4, 0xFFFF, 2640)),
+        # Parts without length, which Ryu would read for ever: in a greeting of any version, and in an answer.
+        (struct.pack("!BBHIHH", 4, 0, 12, 1, 99, 0),),
+        (struct.pack("!BBHIHH", 6, 0, 12, 1, 99, 0),),
+        (HELLO, features(1), PORTS, struct.pack("!BBHIHH4xHHI", 4, 19, 24, 9, 10, 0, 0, 1, 1)),
+        (HELLO, features(1), PORTS, struct.pack("!BBHIHH4x", 6, 19, 96, 9, 1, 0) + bytes(80)),
     ],
-    ids=range(17),
+    ids=range(21),
 )
 def test_peers_that_speak_no_openflow(controller: RunningController, messages: tuple[bytes, ...]) -> None:
     """Garbage, old versions, truncated and absurd messages end their own connection and nothing else."""
