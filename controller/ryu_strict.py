@@ -35,9 +35,12 @@ class _Budget:
     """How many parts may still be read of the message at hand; parsers never wait, so there is one at a time."""
 
     def __init__(self) -> None:
-        self.left = 0
+        self.left: int | None = None
+        """None: no message is being read."""
 
     def spend(self) -> None:
+        if self.left is None:
+            return
         self.left -= 1
         if self.left < 0:
             raise Malformed("its parts are more than its bytes")
@@ -65,7 +68,10 @@ def _message(parse: Callable[..., Any], spoken: int) -> Callable[..., Any]:
         elif spoken != ofp.OFP_VERSION:
             raise Malformed(f"OpenFlow {version:#04x} is not spoken here")
         _BUDGET.left = size + _FREE
-        return parse(datapath, version, kind, size, xid, data)
+        try:
+            return parse(datapath, version, kind, size, xid, data)
+        finally:
+            _BUDGET.left = None
 
     checked.checked = True  # type: ignore[attr-defined]
     return checked
