@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,16 @@ from emulator.experiment.console import ConsoleObserver, Output, discard_output,
 from emulator.experiment.prepare import PreparedCell, prepare
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
+from emulator.experiment.tables import figures_table
+from emulator.model.fabric import Fabric
 from emulator.report import examined, judge, print_results, write_report, write_timeline
 from emulator.results import default_folder, read_results
 from emulator.scenario.plan import plan as plan_cell
 from emulator.scenario.plan import render
 from emulator.scenario.predict import Flow, Route, needed_flows
+from topologies.analysis import figures
+from topologies.closed_forms import CLOSED_FORMS
+from topologies.figures import Figures
 
 
 def check(paths: Sequence[Path], *, as_json: bool) -> int:
@@ -47,14 +53,21 @@ def check(paths: Sequence[Path], *, as_json: bool) -> int:
 def plan(path: Path, *, variants: Sequence[str] | None, as_json: bool) -> int:
     """Show what would be built and what can be foretold of it."""
     _, cells = prepare(path)
-    plans = [plan_cell(one.cell, one.fabric, _routes(one)) for one in chosen(cells, variants)]
+    plans = [(plan_cell(one.cell, one.fabric, _routes(one)), _figures(one.fabric)) for one in chosen(cells, variants)]
     if as_json:
-        print_json([one.as_json() for one in plans])
+        print_json([{**one.as_json(), "figures": asdict(found) if found else None} for one, found in plans])
         return 0
     console = Output()
-    for one in plans:
+    for one, found in plans:
         render(one, console)
+        if found is not None:
+            console.print(figures_table(found))
     return 0
+
+
+def _figures(fabric: Fabric) -> Figures | None:
+    """What the formulas say of a supernode; of other topologies there are none."""
+    return figures(fabric) if fabric.name in CLOSED_FORMS else None
 
 
 def _routes(one: PreparedCell) -> dict[Flow, Route]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from emulator.scenario.model import Cell
 from emulator.scenario.predict import Flow, Prediction, Route, predict
 from emulator.scenario.resolve import check_against
 from emulator.units import format_rate, format_size, format_time
+
+MOST_ROWS = 40
+"""Of nodes and of links, in text."""
 
 
 @dataclass(frozen=True)
@@ -137,17 +140,26 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _nodes_table(cell_plan: CellPlan) -> Table:
-    table = _table("Nodes", "node", "role", "zone", "address", "interfaces")
-    for node in cell_plan.nodes:
-        table.add_row(node.name, node.role, node.zone, node.address, ", ".join(node.interfaces))
+def _shown(table: Table, rows: Sequence[tuple[str, ...]]) -> Table:
+    """Fill a table; of very many rows only the first, and how many more there are."""
+    most = len(rows) if len(rows) <= MOST_ROWS else MOST_ROWS - 1
+    for row in rows[:most]:
+        table.add_row(*row)
+    if most < len(rows):
+        table.add_row(f"… and {len(rows) - most} more (--json shows all)")
     return table
 
 
+def _nodes_table(cell_plan: CellPlan) -> Table:
+    table = _table(f"Nodes: {len(cell_plan.nodes)}", "node", "role", "zone", "address", "interfaces")
+    rows = [(node.name, node.role, node.zone, node.address, ", ".join(node.interfaces)) for node in cell_plan.nodes]
+    return _shown(table, rows)
+
+
 def _links_table(cell_plan: CellPlan) -> Table:
-    table = _table("Links", "from", "to", "rate", "delay", "MTU", "queue", "loss", "packets")
-    for link in cell_plan.links:
-        table.add_row(
+    table = _table(f"Links: {len(cell_plan.links)}", "from", "to", "rate", "delay", "MTU", "queue", "loss", "packets")
+    rows = [
+        (
             link.a,
             link.b,
             format_rate(link.rate_bps),
@@ -157,7 +169,9 @@ def _links_table(cell_plan: CellPlan) -> Table:
             f"{link.loss_ppm} ppm",
             "true" if link.true_packets else "super-packets",
         )
-    return table
+        for link in cell_plan.links
+    ]
+    return _shown(table, rows)
 
 
 def _profile_table(costs: Profile) -> Table:
