@@ -10,6 +10,7 @@ from emulator.errors import TopologyError
 from emulator.experiment.halves import with_halves
 from emulator.model.fabric import Fabric
 from emulator.scenario import Cell, Scenario, check_against, expand, load, resolve
+from emulator.units import format_rate
 from topologies import FABRICS
 
 # Where the words of a scenario differ from the functions' parameter names.
@@ -44,10 +45,20 @@ def build_fabric(cell: Cell) -> Fabric:
         ScenarioError: The topology refuses a parameter; names file, line and key.
     """
     try:
-        return FABRICS[cell.kind](**cell.parameters)
+        fabric = FABRICS[cell.kind](**cell.parameters)
     except TopologyError as error:
         key = _KEYS.get(error.key or "", error.key or "")
         raise cell.origin.error(error.reason, f"topology.{key}" if key else "topology") from None
+    _check_rates(cell, fabric)
+    return fabric
+
+
+def _check_rates(cell: Cell, fabric: Fabric) -> None:
+    for rate_bps in {link.spec.rate_bps: None for link in fabric.links}:
+        if rate_bps % 8:
+            keys = [_KEYS[name] for name, value in cell.parameters.items() if value == rate_bps and name in _KEYS]
+            reason = f"{format_rate(rate_bps)} are no whole number of bytes a second, in which the kernel counts"
+            raise cell.origin.error(reason, f"topology.{keys[0]}" if keys else "topology")
 
 
 def topology_parameters(kind: str) -> tuple[str, ...]:

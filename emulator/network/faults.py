@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterable, Sequence
 
 from emulator.errors import LinkError, NodeError
@@ -20,6 +21,10 @@ from emulator.network.host_state import Forgotten, forgotten
 from emulator.network.netlink import RTM_SETLINK, NetlinkSocket, Request
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port
+from emulator.units import NS_PER_S
+
+_NOTICE_NS = 100_000
+"""A switch without power is emptied this long after it lost its links."""
 
 
 class Faults:
@@ -96,7 +101,10 @@ class Faults:
                 raise NodeError(f"switch {name} is stopped already")
             self._stopped.add(name)
             self._settle()
-            self._switches.power_off(switch.name)
+            self._switches.cut_off(switch.name)
+            # Making it anew disturbs how the other switches take notice of this: they do so first.
+            time.sleep(_NOTICE_NS / NS_PER_S)
+            self._switches.renew(self._made.bridge(switch))
 
     def start_switch(self, name: str) -> None:
         """Give a stopped switch its power back: it connects to the controller, empty, then its links.
@@ -108,7 +116,7 @@ class Faults:
             switch = switch_named(self._fabric, name)
             if name not in self._stopped:
                 raise NodeError(f"switch {name} is not stopped")
-            self._switches.power_on(switch.name)
+            self._switches.reconnect(switch.name)
             self._stopped.remove(name)
             self._settle()
 

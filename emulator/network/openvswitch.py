@@ -96,38 +96,45 @@ class OpenVSwitch:
         self._controllers, self._fail_mode = tuple(controllers), fail_mode
         # linux-noop: Open vSwitch would otherwise remove the qdiscs of its ports.
         self._qos = self._vsctl("--no-wait", "create", "QoS", "type=linux-noop", timeout_s=_START_S).strip()
+        self._bridges = [bridge.name for bridge in bridges]
+        self._make(bridges, self._controllers)
+
+    def _make(self, bridges: Sequence[Bridge], targets: Sequence[str]) -> None:
         words: list[str] = []
         for bridge in bridges:
             words += bridge.words(
-                controllers=self._controllers, fail_mode=self._fail_mode, userspace=self._userspace, qos=self._qos
+                controllers=targets, fail_mode=self._fail_mode, userspace=self._userspace, qos=self._qos
             )
-        names = [bridge.name for bridge in bridges]
-        self._bridges += names
         printed = self._vsctl(*words, timeout_s=_CONFIGURE_S).split()
         # One line for each `create`, in order.
-        count = len(self._controllers)
-        for index, name in enumerate(names):
-            self._connections[name] = printed[index * count : (index + 1) * count]
+        count = len(targets)
+        for index, bridge in enumerate(bridges):
+            self._connections[bridge.name] = printed[index * count : (index + 1) * count]
         self._check_ports(bridges)
         if self._virtual:
             for _name, daemon in self._daemons:
                 go_last(daemon.pid)
 
-    def power_off(self, name: str) -> None:
-        """Take away what a bridge would lose with its power: its connections to controllers, flows, groups and meters.
+    def cut_off(self, name: str) -> None:
+        """Take a bridge's connections to controllers away, for good until `reconnect`; its rules stay."""
+        self._connect(name, self._nowhere)
 
-        The bridge itself stays: removing it, or having it without any controller, would make Open vSwitch throw away
-        the cached flows of all other bridges too.
+    def renew(self, bridge: Bridge) -> None:
+        """Throw a bridge away that is cut off, with all that it knows and what is cached of it, and make it anew.
+
+        Open vSwitch also throws away what it caches of all other bridges, and starts its threads anew.
         """
-        self._connect(name, [f"unix:{self._folder}/nobody"] * len(self._controllers))
-        for what in ("flows", "groups", "meters"):
-            self.ofctl(f"del-{what}", name)
+        self._vsctl("del-br", bridge.name, timeout_s=_CONFIGURE_S)
+        self._make([bridge], self._nowhere)
 
-    def power_on(self, name: str) -> None:
-        """Have a bridge as `configure` made it: without flows, on its way to its controllers."""
-        if not self._controllers and self._fail_mode == "standalone":
-            self.ofctl("add-flow", name, "priority=0,actions=NORMAL")
+    def reconnect(self, name: str) -> None:
+        """Let a bridge that is cut off connect to its controllers."""
         self._connect(name, self._controllers)
+
+    @property
+    def _nowhere(self) -> Sequence[str]:
+        # A bridge without any controller is another thing: to become one flushes the caches of all bridges.
+        return [f"unix:{self._folder}/nobody"] * len(self._controllers)
 
     def _connect(self, name: str, targets: Sequence[str]) -> None:
         words: list[str] = []

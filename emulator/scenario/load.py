@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from emulator.errors import ScenarioError
 from emulator.scenario.document import Document, ExpectSection
 from emulator.scenario.matrix import MAX_COMBINATIONS, Combination, combinations
+from emulator.scenario.metrics import METRICS, has_metric
 from emulator.scenario.model import Bound, Control, Expectation, Limits, Origin, Scenario, Variant
 from emulator.scenario.problems import hint, problems_of
 from emulator.scenario.schedule import faults_of, schedule_problems
@@ -97,6 +98,7 @@ def _error(source: Source, path: tuple[str | int, ...], reason: str) -> Scenario
 def _cross_check(document: Document, source: Source) -> list[ScenarioError]:
     problems = []
     names = [entry.name for entry in document.workloads]
+    kinds = {entry.name: entry.kind for entry in document.workloads}
     for index, name in enumerate(names):
         if name == FABRIC:
             problems.append(
@@ -118,6 +120,12 @@ def _cross_check(document: Document, source: Source) -> list[ScenarioError]:
         if entry.workload not in (*names, FABRIC):
             reason = f"there is no workload {entry.workload!r}{hint(entry.workload, (*names, FABRIC))}"
             problems.append(_error(source, ("expect", index, "workload"), reason))
+            continue
+        kind = kinds.get(entry.workload, FABRIC)
+        if not has_metric(kind, entry.metric):
+            whose = "links and ports have" if kind == FABRIC else f"workloads of kind {kind} have"
+            reason = f"{whose} no figure {entry.metric!r}{hint(entry.metric, METRICS[kind])}"
+            problems.append(_error(source, ("expect", index, "metric"), reason))
     return problems
 
 

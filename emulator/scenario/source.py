@@ -58,10 +58,13 @@ def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int | None:
 
 
 def dotted(path: KeyPath) -> str:
-    """A key path as text: ``workloads[0].count``."""
+    """A key path as text on one line: ``workloads[0].count``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if part.isprintable() else f".{part!r}"
     return text.lstrip(".")
 
 

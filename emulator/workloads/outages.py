@@ -86,6 +86,7 @@ class Outage:
         began_ns: When the first of them left.
         latest_ns: By when that one would have arrived at the latest.
         over_ns: When the first packet that was sent after them arrived; None: none did.
+        after_ns: When the packet before them left, which arrived; None: there was none.
     """
 
     flow: int
@@ -93,6 +94,7 @@ class Outage:
     began_ns: int
     latest_ns: int
     over_ns: int | None
+    after_ns: int | None = None
 
 
 def outages(number: int, log: FlowLog) -> list[Outage]:
@@ -115,8 +117,11 @@ def outages(number: int, log: FlowLog) -> list[Outage]:
         began_ns = int(log.departures_ns[begin])
         over_ns = int(next_ns[end])
         found.append(
-            Outage(number, end - begin, began_ns, began_ns + slowest_ns, None if over_ns == never else over_ns)
-        )
+            Outage(
+                number, end - begin, began_ns, began_ns + slowest_ns, None if over_ns == never else over_ns,
+                int(log.departures_ns[begin - 1]) if begin else None,
+            )
+        )  # fmt: skip
     return found
 
 
@@ -138,7 +143,9 @@ class Toll:
 
     Attributes:
         lost: Packets.
-        recoveries_ns: For each flow that lost some: from the fault until its first packet arrived again.
+        recoveries_ns: For each flow that lost some: from the fault until its first packet arrived again. If one that
+            left after the fault had arrived, the flow had a path and lost packets later, as to a queue: from the first
+            of those.
         unrecovered: Flows that lost some and of which nothing arrived any more.
     """
 
@@ -172,9 +179,11 @@ def tolls(found: Sequence[Outage], struck_ns: Sequence[int]) -> tuple[list[Toll]
 
 def _toll(struck_ns: int, flows: dict[int, list[Outage]]) -> Toll:
     # A flow's first outage by this fault says when it was there again; what follows is lost all the same.
-    ends = [min(runs, key=lambda run: run.began_ns).over_ns for runs in flows.values()]
+    firsts = [min(runs, key=lambda run: run.began_ns) for runs in flows.values()]
+    starts = [run.began_ns if run.after_ns is not None and run.after_ns >= struck_ns else struck_ns for run in firsts]
+    ends = [run.over_ns for run in firsts]
     return Toll(
         sum(run.packets for runs in flows.values() for run in runs),
-        tuple(sorted(end - struck_ns for end in ends if end is not None)),
+        tuple(sorted(end - start for start, end in zip(starts, ends, strict=True) if end is not None)),
         sum(end is None for end in ends),
     )

@@ -223,7 +223,7 @@ def test_both_queues_of_a_link_come_back(fault: str) -> None:
             time.sleep(REST_S)
             network.check()
             assert _trees(network) == before
-            assert round_trips(network, 2) == trips
+            assert round_trips(network, 3)[1:] == trips  # the first one after a stop is looked up
         for queue, name in ((0, "storage"), (1, "compute")):
             network.switches.ofctl("add-flow", "s1", f"priority=9,icmp,actions=set_queue:{queue},normal")
             time.sleep(REST_S)

@@ -39,8 +39,8 @@ def test_runs_of_lost_packets() -> None:
     flow = log(arriving(1, 2, 5, 6))
     assert outages(3, flow) == [
         Outage(3, 1, 0, TRANSIT_NS, 130),
-        Outage(3, 2, 300, 300 + TRANSIT_NS, 530),
-        Outage(3, 3, 700, 700 + TRANSIT_NS, None),
+        Outage(3, 2, 300, 300 + TRANSIT_NS, 530, 200),
+        Outage(3, 3, 700, 700 + TRANSIT_NS, None, 600),
     ]
     assert flow.longest_gap_ns == 300
 
@@ -99,6 +99,17 @@ def test_tolls() -> None:
     assert (second.lost, second.recoveries_ns, second.unrecovered, second.flows) == (1, (630,), 0, 1)
     assert without == 4
     assert tolls([], [5]) == ([type(first)(0, (), 0)], 0)
+
+
+@pytest.mark.parametrize(("after_ns", "recovery_ns"), [(None, 530), (90, 530), (100, 130), (400, 130)])
+def test_a_flow_that_had_a_path_counts_from_its_first_loss(after_ns: int | None, recovery_ns: int) -> None:
+    """A fault at 100, packets lost from 500 on, the next arrives at 630: what arrived before decides what is counted.
+
+    A packet that left before the fault may have passed the place in time; if one that left later arrived, there was
+    a way.
+    """
+    [toll], without = tolls([Outage(0, 2, 500, 530, 630, after_ns)], [100])
+    assert (toll.recoveries_ns, without) == ((recovery_ns,), 0)
 
 
 @given(
