@@ -7,16 +7,18 @@ not, before the first of them changes.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from controller.core.choice import choose
+import numpy as np
+
 from controller.core.layers import Change
 from controller.core.links import NOTHING_KNOWN, Usable
 from controller.core.session import SwitchSession
 from controller.core.state import BUSY
-from controller.events import Command
+from controller.events import Command, Part
 from controller.flows import Group, Program
+from controller.paths.choice import Choice
 from controller.paths.paths import Paths
 from controller.paths.updates import steps
 
@@ -54,6 +56,7 @@ class Repair:
         self.slow: list[str] = []
         self._whole = whole
         self._sessions = sessions
+        self._chosen = Choice(whole)
         self._limit_ns = limit_ns
         self._prepare = prepare
         self._steps: deque[Sequence[Group]] = deque()
@@ -91,15 +94,18 @@ class Repair:
     def adopt(self, usable: Usable) -> None:
         """Want what is right for this at once; for switches of which nothing is known yet."""
         if (usable.down, usable.shunned) != (self.usable.down, self.usable.shunned):
-            for group in self._groups(usable):
+            for group in self._choose(usable):
                 self._sessions[group.dpid].change(Program(groups=(group,)), Program())
             for dpid, (put, delete) in self._prepare(self.paths).items():
                 self._sessions[dpid].change(put, delete)
         self.usable = usable
 
     def _begin(self, usable: Usable, now_ns: int) -> list[Command]:
-        before = [group for session in self._sessions.values() for group in session.tables.groups]
-        self._steps = deque(steps(self._whole, before, self._groups(usable)))
+        # What an update that is broken off has not come to yet is not there, although it was chosen.
+        left = [group for step in self._steps for group in step]
+        differ = {(group.dpid, group.number): group for group in self._choose(usable, left)}
+        changed = [group for group in differ.values() if self._held(group) != group]
+        self._steps = deque(steps(self._chosen, changed))
         prepared = self._prepare(self.paths)
         if not self._steps and not prepared:
             return []  # what failed was not in use, as a link that flaps
@@ -107,11 +113,27 @@ class Repair:
         self.begun_ns, self.ended_ns, self.slow = now_ns, None, []
         return self._change(prepared, now_ns)
 
-    def _groups(self, usable: Usable) -> tuple[Group, ...]:
-        plain = self._whole.without(usable.down) if usable.down else self._whole
-        careful = self._whole.without(usable.down | usable.shunned) if usable.shunned else plain
+    def _choose(self, usable: Usable, also: Iterable[Group] = ()) -> Iterator[Group]:
+        """Choose the groups that fit; those that may differ from the ones chosen before, and those in place of others.
+
+        Args:
+            usable: What they have to fit.
+            also: Groups in whose place one is wanted anyhow.
+        """
+        before, whole = self._chosen, self._whole
+        plain = whole.without(usable.down) if usable.down else whole
+        careful = whole.without(usable.down | usable.shunned) if usable.shunned else plain
         self.paths = careful
-        return choose(plain, careful)
+        self._chosen = Choice(plain, careful)
+        yield from self._chosen.groups_that_differ(before)
+        rows: dict[int, set[int]] = defaultdict(set)
+        for group in also:
+            rows[group.dpid].add(whole.layout.rows[whole.target_of(group.number)])
+        for dpid, targets in rows.items():
+            yield from self._chosen.groups_at(self._sessions[dpid].name, np.array(sorted(targets)))
+
+    def _held(self, group: Group) -> object:
+        return self._sessions[group.dpid].tables.get((Part.GROUP, group.number))
 
     def _step(self, groups: Iterable[Group], now_ns: int) -> list[Command]:
         by_switch: dict[int, list[Group]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from math import gcd
 
 from controller.flows import Bucket, Group, GroupKind
@@ -34,7 +35,18 @@ def failover_group(
         return Group(dpid, number, GroupKind.FAST_FAILOVER, (), note)
     turn = equal.index(main)
     ports = [*equal[turn:], *equal[:turn], *alternates]
-    return Group(dpid, number, GroupKind.FAST_FAILOVER, tuple(Bucket(port) for port in ports), note)
+    return Group(dpid, number, GroupKind.FAST_FAILOVER, _buckets(tuple(ports)), note)
+
+
+@cache
+def _bucket(port: int) -> Bucket:
+    return Bucket(port)
+
+
+@lru_cache(maxsize=1 << 16)
+def _buckets(ports: tuple[int, ...]) -> tuple[Bucket, ...]:
+    """Most groups of a switch have the same few lists of ports: there are millions of groups in a large fabric."""
+    return tuple(map(_bucket, ports))
 
 
 def select_group(dpid: int, number: int, rates_bps: Mapping[int, int], target: str) -> Group:

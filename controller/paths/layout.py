@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from controller.paths.graph import Graph, IntArray, graph_of
 from controller.paths.nexthops import NextHops, next_hops
+from controller.paths.order import ranks
 from controller.paths.trees import Weights, plane_edges
 from controller.spread import assign
 from emulator.model.fabric import Fabric
@@ -102,6 +103,11 @@ class Layout:
             (hashes >> np.uint64(32)).astype(np.int64),
             (hashes & np.uint64(0xFFFFFFFF)).astype(np.int64),
         )
+
+    @cached_property
+    def ranks(self) -> IntArray:
+        """Place of each switch in the order of each target; targets x switches."""
+        return ranks(self.graph, self.next_hops)
 
     @cached_property
     def trees(self) -> NDArray[np.int32]:

@@ -35,6 +35,10 @@ class NextHops:
     onward: BoolArray
     paths: IntArray
 
+    def of(self, rows: IntArray) -> NextHops:
+        """Some of the targets."""
+        return NextHops(self.hops[rows], self.latency_ns[rows], self.onward[rows], self.paths[rows])
+
 
 def next_hops(graph: Graph, targets: IntArray, alive: BoolArray | None = None, most_paths: int = 1) -> NextHops:
     """Sweep outwards from the targets.
@@ -65,6 +69,35 @@ def next_hops(graph: Graph, targets: IntArray, alive: BoolArray | None = None, m
         _sweep(graph, targets[part], usable, first, most_paths, block)
     found.latency_ns[found.hops == UNREACHED] = 0
     return found
+
+
+def without(
+    graph: Graph, targets: IntArray, whole: NextHops, alive: BoolArray, most_paths: int = 1
+) -> tuple[NextHops, IntArray]:
+    """The same with fewer links, from what holds with all of them.
+
+    Only for targets that a lost link led to anything changes, so only they are swept again.
+
+    Args:
+        graph: The switches.
+        targets: Switches to reach.
+        whole: With all links.
+        alive: Which directed links remain.
+        most_paths: Paths are counted up to here.
+
+    Returns:
+        What holds then, and the rows that were swept again.
+    """
+    rows = np.flatnonzero(whole.onward[:, ~alive].any(axis=1))
+    if not len(rows):
+        return whole, rows
+    part = next_hops(graph, targets[rows], alive, most_paths)
+    found = NextHops(
+        whole.hops.copy(), whole.latency_ns.copy(), whole.onward.copy(), np.minimum(whole.paths, most_paths)
+    )
+    found.hops[rows], found.latency_ns[rows] = part.hops, part.latency_ns
+    found.onward[rows], found.paths[rows] = part.onward, part.paths
+    return found, rows
 
 
 def _sweep(

@@ -23,16 +23,17 @@ def ranks(graph: Graph, found: NextHops) -> IntArray:
     return places
 
 
-def nearer_edges(graph: Graph, found: NextHops, places: IntArray, edges: IntArray) -> BoolArray:
-    """Which directed links of one switch lead to one that is nearer to each target; targets x links."""
-    peers = graph.target[edges]
-    reached: BoolArray = found.hops[:, peers] != UNREACHED
-    return reached & (places[:, peers] < places[:, graph.source[edges]])
+def nearer_edges(graph: Graph, found: NextHops, places: IntArray, rows: IntArray, edges: IntArray) -> BoolArray:
+    """Which directed links lead to a switch that is nearer to some of the targets; those targets x links."""
+    row, peers = rows[:, None], graph.target[edges]
+    reached: BoolArray = found.hops[row, peers] != UNREACHED
+    return reached & (places[row, peers] < places[row, graph.source[edges]])
 
 
-def ports_by_distance(graph: Graph, found: NextHops, row: int, edges: IntArray) -> list[int]:
-    """The ports of directed links, those that lead to the target fastest first."""
-    peers = graph.target[edges]
+def fastest_first(graph: Graph, found: NextHops, rows: IntArray, edges: IntArray) -> IntArray:
+    """Positions in *edges* for some of the targets, those that lead there fastest first; those targets x links."""
+    row, peers = rows[:, None], graph.target[edges]
     latency = found.latency_ns[row, peers] + graph.latency_ns[edges]
-    ports: list[int] = graph.port[edges][np.lexsort((graph.port[edges], latency, found.hops[row, peers]))].tolist()
-    return ports
+    ports = np.broadcast_to(graph.port[edges], latency.shape)
+    order: IntArray = np.lexsort((ports, latency, found.hops[row, peers]), axis=-1)
+    return order

@@ -7,20 +7,21 @@ numbers, follow from the fabric as it was built. Every port of a group leads to 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.flows import Group, ToGroup
-from controller.paths.graph import IntArray, check_links
+from controller.paths.graph import BoolArray, IntArray, check_links
 from controller.paths.groups import failover_group, select_group
 from controller.paths.layout import MAX_PLANES, Attachment, Layout
-from controller.paths.nexthops import UNREACHED, NextHops, next_hops
-from controller.paths.order import nearer_edges, ports_by_distance, ranks
+from controller.paths.nexthops import UNREACHED, NextHops, without
+from controller.paths.order import fastest_first, nearer_edges, ranks
 from controller.paths.trees import NO_EDGE, plane_edges
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric
@@ -64,6 +65,8 @@ class Paths:
         planes: Number of planes: as many as there are equal paths between two switches with hosts, at most 16; one
             if flows are spread by the switches. Failures do not change it.
         next_hops: Distances and equal next hops; rows are ``targets``, columns those of ``layout.graph``.
+        alive: Which directed links may be used.
+        changed_rows: The rows in which anything differs from the whole fabric's paths.
     """
 
     def __init__(
@@ -83,9 +86,12 @@ class Paths:
         self.planes = self.layout.planes if spread is Spread.HOSTS else 1
         self.next_hops: NextHops = self.layout.next_hops
         self._graph = self.layout.graph
-        self._alive = self._graph.alive(self.down)
-        if not self._alive.all():
-            self.next_hops = next_hops(self._graph, self.layout.target_indices, self._alive)
+        self.alive = self._graph.alive(self.down)
+        self.changed_rows: IntArray = np.zeros(0, dtype=np.int64)
+        if not self.alive.all():
+            self.next_hops, self.changed_rows = without(
+                self._graph, self.layout.target_indices, self.layout.next_hops, self.alive
+            )
 
     def without(self, down: Collection[str]) -> Paths:
         """The paths of the same fabric with other links down."""
@@ -119,7 +125,7 @@ class Paths:
     def plane_ports(self, switch: str, target: str) -> tuple[int, ...] | None:
         """The port by which a switch sends to another one on each plane, or None if it cannot."""
         row, column = self._place(switch, target)
-        edges = self._trees[row, column]
+        edges = self.trees[row, column]
         if edges[0] == NO_EDGE:
             return None
         shared = self.shared_planes(switch, target)
@@ -205,33 +211,44 @@ class Paths:
         return tuple(group for _, name in names for group in self.groups_of(name))
 
     def groups_of(self, switch: str) -> tuple[Group, ...]:
-        """The groups of one switch, by number."""
-        dpid = self.fabric.by_name[switch].dpid
-        if dpid is None:
-            return ()
+        """The groups of one switch that has a datapath id, by number."""
+        return tuple(self.groups_at(switch, np.arange(len(self.targets))))
+
+    def groups_at(self, switch: str, rows: IntArray) -> Iterator[Group]:
+        """The same to some of the targets."""
+        dpid = self.fabric.by_name[switch].dpid or 0
         graph, column = self._graph, self._graph.index[switch]
         edges = np.array(graph.edges_of(column), dtype=np.int64)
-        ports = graph.port[edges].tolist()
-        equal = self.next_hops.onward[:, edges]
-        nearer = nearer_edges(graph, self.next_hops, self._ranks, edges) & self._alive[edges] & ~equal
-        made: list[Group] = []
-        for row, target in enumerate(self.targets):
+        onward = self.next_hops.onward[rows[:, None], edges]
+        best = _chosen(onward, edges)
+        ports = dict(zip(edges.tolist(), graph.port[edges].tolist(), strict=True))
+        named = [(self.targets[row], 1 + int(self.layout.target_indices[row]) * MAX_PLANES) for row in rows]
+        if self.spread is Spread.FLOWS:
+            for (target, base), equal in zip(named, best, strict=True):
+                if target != switch:
+                    yield select_group(dpid, base, {ports[edge]: int(graph.rate_bps[edge]) for edge in equal}, target)
+            return
+        order = fastest_first(graph, self.next_hops, rows, edges)
+        nearer = nearer_edges(graph, self.next_hops, self.ranks, rows, edges) & self.alive[edges] & ~onward
+        others = _chosen(np.take_along_axis(nearer, order, axis=1), edges[order])
+        # Planes that take the same port while nothing has failed share a group.
+        planes = self.layout.trees[rows, column].tolist()
+        mains = self.trees[rows, column].tolist()
+        for (target, base), equal, more, whole, now in zip(named, best, others, planes, mains, strict=True):
             if target == switch:
                 continue
-            base = 1 + graph.index[target] * MAX_PLANES
-            best = np.flatnonzero(equal[row])
-            if self.spread is Spread.FLOWS:
-                rates = {ports[place]: int(graph.rate_bps[edges[place]]) for place in best}
-                made.append(select_group(dpid, base, rates, target))
-                continue
-            alternates = ports_by_distance(graph, self.next_hops, row, edges[nearer[row]])
-            whole = self.layout.trees[row, column].tolist()
-            for plane in dict.fromkeys(whole.index(edge) for edge in whole):
-                edge = int(self._trees[row, column, plane])
-                main = None if edge == NO_EDGE else int(graph.port[edge])
-                equals = [ports[place] for place in best]
-                made.append(failover_group(dpid, base + plane, main, equals, alternates, target, plane))
-        return tuple(made)
+            equals, alternates = [ports[edge] for edge in equal], [ports[edge] for edge in more]
+            for plane in dict.fromkeys(map(whole.index, whole)):
+                main = None if now[plane] == NO_EDGE else ports[now[plane]]
+                yield failover_group(dpid, base + plane, main, equals, alternates, target, plane)
+
+    def used(self, rows: IntArray) -> BoolArray:
+        """Which directed links groups may lead over, to some of the targets; targets x directed links."""
+        onward = self.next_hops.onward[rows]
+        if self.spread is Spread.FLOWS:
+            return onward
+        edges = np.arange(len(self._graph.source))
+        return onward | (nearer_edges(self._graph, self.next_hops, self.ranks, rows, edges) & self.alive)
 
     def _place(self, switch: str, target: str) -> tuple[int, int]:
         if target not in self.layout.rows:
@@ -241,15 +258,32 @@ class Paths:
         return self.layout.rows[target], self._graph.index[switch]
 
     @cached_property
-    def _trees(self) -> NDArray[np.int32]:
-        if self.next_hops is self.layout.next_hops:
-            return self.layout.trees[:, :, : self.planes]
-        return plane_edges(self._graph, self.next_hops, self.layout.weights, self.planes)
+    def trees(self) -> NDArray[np.int32]:
+        """As in `Layout`, with what failures changed."""
+        whole = self.layout.trees[:, :, : self.planes]
+        if not len(self.changed_rows):
+            return whole
+        trees = whole.copy()
+        part = self.next_hops.of(self.changed_rows)
+        trees[self.changed_rows] = plane_edges(self._graph, part, self.layout.weights, self.planes)
+        return trees
 
     @cached_property
-    def _ranks(self) -> IntArray:
-        """Place of each switch in the order of each target; targets x switches."""
-        return ranks(self._graph, self.next_hops)
+    def ranks(self) -> IntArray:
+        """As in `Layout`, with what failures changed."""
+        if not len(self.changed_rows):
+            return self.layout.ranks
+        places = self.layout.ranks.copy()
+        places[self.changed_rows] = ranks(self._graph, self.next_hops.of(self.changed_rows))
+        return places
+
+
+def _chosen(marks: BoolArray, edges: IntArray) -> Iterator[list[int]]:
+    """For each row the directed links that are marked, in order."""
+    found = np.broadcast_to(edges, marks.shape)[marks].tolist()
+    ends = np.cumsum(marks.sum(axis=1)).tolist()
+    for begin, end in pairwise([0, *ends]):
+        yield found[begin:end]
 
 
 def compute(fabric: Fabric, spread: Spread | str = Spread.HOSTS, down: Collection[str] = frozenset()) -> Paths:

@@ -14,9 +14,13 @@ they are going to use); there ranks are times, here each step is confirmed befor
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
+
+import numpy as np
 
 from controller.flows import Group
+from controller.paths.choice import Choice
+from controller.paths.graph import BoolArray, Graph, IntArray
 from controller.paths.paths import Paths
 from emulator.errors import ControllerError
 
@@ -32,50 +36,53 @@ def phases(before: Paths, after: Paths) -> tuple[tuple[Group, ...], ...]:
         raise ControllerError(f"paths of {before.fabric.name!r} cannot be changed to paths of {after.fabric.name!r}")
     if before.spread is not after.spread:
         raise ControllerError("paths that are spread differently differ in rules, not only in groups")
-    return steps(after, before.groups(), after.groups())
+    have = {(group.dpid, group.number): group for group in before.groups()}
+    choice = Choice(after)
+    differ = choice.groups_that_differ(Choice(before))
+    return steps(choice, [group for group in differ if have[group.dpid, group.number] != group])
 
 
-def steps(paths: Paths, before: Iterable[Group], after: Iterable[Group]) -> tuple[tuple[Group, ...], ...]:
-    """The groups that differ, in their new state, step by step.
+def steps(after: Choice, changed: Iterable[Group]) -> tuple[tuple[Group, ...], ...]:
+    """Some groups, step by step.
 
     A step may begin when all switches have confirmed the one before; inside a step any order will do.
 
     Args:
-        paths: Any paths of the fabric: they say where ports and groups lead.
-        before: What switches have, free of loops: paths, or what is left of an update that was broken off.
-        after: All groups as they should be, free of loops.
+        after: All groups as they should be.
+        changed: Those that switches do not have yet, in their new state. What switches have is free of loops: paths, or
+            what is left of an update that was broken off.
     """
-    have = {(group.dpid, group.number): group for group in before}
-    names = {node.dpid: node.name for node in paths.fabric.switches}
-    changed: dict[str, dict[str, list[Group]]] = defaultdict(lambda: defaultdict(list))
-    onward: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for group in after:
-        switch, target = names[group.dpid], paths.target_of(group.number)
-        onward[target][switch].update(paths.peers[switch, bucket.port] for bucket in group.buckets)
-        if have.get((group.dpid, group.number)) != group:
-            changed[target][switch].append(group)
+    paths = after.plain
+    columns = {node.dpid: paths.layout.graph.index[node.name] for node in paths.fabric.switches}
+    placed = [(paths.layout.rows[paths.target_of(group.number)], columns[group.dpid], group) for group in changed]
+    marks = np.zeros((len(paths.targets), len(columns)), dtype=np.bool_)
+    for row, column, _ in placed:
+        marks[row, column] = True
+    # A switch that is the only one of its target waits for nobody.
+    rows = np.flatnonzero(marks.sum(axis=1) > 1)
+    depths = np.zeros(marks.shape, dtype=np.int64)
+    if len(rows):
+        depths[rows] = _depths(paths.layout.graph, after.order(rows), after.used(rows), marks[rows])
     found: dict[int, list[Group]] = defaultdict(list)
     emptied: list[Group] = []
-    for target, switches in changed.items():
-        step_of = _steps(onward[target], switches)
-        for switch, groups in switches.items():
-            for group in groups:
-                (found[step_of[switch]] if group.buckets else emptied).append(group)
+    for row, column, group in placed:
+        (found[int(depths[row, column])] if group.buckets else emptied).append(group)
     ordered = [found[step] for step in sorted(found)] + ([emptied] if emptied else [])
     return tuple(tuple(sorted(groups, key=lambda group: (group.dpid, group.number))) for groups in ordered)
 
 
-def _steps(onward: Mapping[str, Collection[str]], changed: Collection[str]) -> dict[str, int]:
-    """For each switch of one target: how many changed ones, at most, its packets may meet after it."""
-    found: dict[str, int] = {}
-    for start in onward:
-        waiting = [start]
-        while waiting:
-            switch = waiting[-1]
-            missing = [peer for peer in onward.get(switch, ()) if peer not in found]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            found[switch] = max((found[peer] + (peer in changed) for peer in onward.get(switch, ())), default=0)
-    return found
+def _depths(graph: Graph, order: IntArray, used: BoolArray, changed: BoolArray) -> IntArray:
+    """For each switch: how many changed ones, at most, its packets may meet after it; targets x switches."""
+    degree = np.diff(graph.first)
+    # The directed links of each switch in a row of their own, filled up with those of a later one, which do not count.
+    place = np.arange(int(degree.max(initial=0)))
+    links = np.minimum(graph.first[:-1, None] + place, max(0, len(graph.source) - 1))
+    there = place < degree[:, None]
+    depths = np.zeros(changed.shape, dtype=np.int64)
+    row = np.arange(len(order))[:, None]
+    for switch in order.T:
+        edges = links[switch]
+        peers = graph.target[edges]
+        after = np.where(used[row, edges] & there[switch], depths[row, peers] + changed[row, peers], 0)
+        depths[row[:, 0], switch] = after.max(axis=1, initial=0)
+    return depths

@@ -5,12 +5,17 @@ from __future__ import annotations
 from itertools import combinations
 
 import networkx
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.flows import GroupKind
+from controller.flows import Group, GroupKind
 from controller.paths import Paths, Spread, compute
+from controller.paths.choice import Choice
 from controller.paths.graph import fabric_links, latency_ns
+from controller.paths.nexthops import next_hops
+from controller.paths.order import ranks
+from controller.paths.trees import plane_edges
 from controller.paths.updates import phases, steps
 from emulator.model.fabric import Fabric, FabricBuilder, Node
 from emulator.rng import derive
@@ -43,6 +48,55 @@ def failures(fabric: Fabric) -> st.SearchStrategy[frozenset[str]]:
     """Any links between switches, few more often than many."""
     names = [link.name for link in fabric_links(fabric)]
     return st.frozensets(st.sampled_from(names), max_size=4) | st.frozensets(st.sampled_from(names))
+
+
+@st.composite
+def choices(draw: st.DrawFn, whole: Paths) -> Choice:
+    """What is down, and what is shunned besides."""
+    down, shunned = draw(failures(whole.fabric)), draw(failures(whole.fabric))
+    plain = whole.without(down) if down else whole
+    return Choice(plain, whole.without(down | shunned) if shunned else plain)
+
+
+@settings(max_examples=60, deadline=None)
+@given(meshes(), st.sampled_from(Spread), st.data())
+def test_what_failures_leave_alone_is_not_computed_again(fabric: Fabric, spread: Spread, data: st.DataObject) -> None:
+    """Distances, next hops, planes and order after failures are those that a computation from nothing gives."""
+    whole = compute(fabric, spread)
+    broken = whole.without(data.draw(failures(fabric)))
+    graph, targets = whole.layout.graph, whole.layout.target_indices
+    fresh = next_hops(graph, targets, broken.alive)
+    assert (broken.next_hops.hops == fresh.hops).all()
+    assert (broken.next_hops.latency_ns == fresh.latency_ns).all()
+    assert (broken.next_hops.onward == fresh.onward).all()
+    assert (broken.trees == plane_edges(graph, fresh, whole.layout.weights, broken.planes)).all()
+    assert (broken.ranks == ranks(graph, fresh)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(meshes(), st.sampled_from(Spread), st.data())
+def test_no_group_differs_that_is_not_looked_at(fabric: Fabric, spread: Spread, data: st.DataObject) -> None:
+    """From any failures to any others: all differences are found, and groups lead over links that the order allows."""
+    whole = compute(fabric, spread)
+    one, other = (data.draw(choices(whole)) for _ in range(2))
+    have = {(group.dpid, group.number): group for group in one.groups()}
+    want = {(group.dpid, group.number): group for group in other.groups()}
+    looked_at = {(group.dpid, group.number): group for group in other.groups_that_differ(one)}
+    assert looked_at.items() <= want.items()
+    assert {key for key, group in want.items() if have[key] != group} <= looked_at.keys()
+    rows = np.arange(len(whole.targets))
+    graph, used, order = whole.layout.graph, other.used(rows), other.order(rows)
+    for group in want.values():
+        row, switch = whole.layout.rows[whole.target_of(group.number)], graph.index[fabric_switch(fabric, group.dpid)]
+        ports = {bucket.port for bucket in group.buckets}
+        assert ports <= {int(graph.port[edge]) for edge in graph.edges_of(switch) if used[row, edge]}
+    places = np.argsort(order, axis=1)
+    for row, edge in zip(*np.nonzero(used), strict=True):
+        assert places[row, graph.target[edge]] < places[row, graph.source[edge]]
+
+
+def fabric_switch(fabric: Fabric, dpid: int) -> str:
+    return next(node.name for node in fabric.switches if node.dpid == dpid)
 
 
 def planes_of(paths: Paths) -> range:
@@ -180,8 +234,9 @@ def test_updates_may_be_broken_off_and_replaced(fabric: Fabric, data: st.DataObj
     network = Network(whole, whole.groups())
     for _ in range(data.draw(st.integers(1, 4))):
         after = whole.without(data.draw(failures(fabric)))
-        changes: list = []
-        for phase in steps(whole, network.groups.values(), after.groups()):
+        changes: list[Group] = []
+        missing = [group for group in after.groups() if network.groups[group.dpid, group.number] != group]
+        for phase in steps(Choice(after), missing):
             part = list(phase)
             random.shuffle(part)  # type: ignore[attr-defined]
             changes += part
