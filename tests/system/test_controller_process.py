@@ -21,10 +21,12 @@ from controller.client import ControllerClient, NotListening, wait_ready
 from emulator.errors import ControllerError
 from tests.support.controller_fabrics import leaf_spine, services_of
 from tests.support.controller_process import RunningController, command, running_controller, write_inputs
+from tests.support.lying_switch import LyingSwitch
 
 FABRIC = leaf_spine()
 SERVICES = services_of(FABRIC, 4420)
 TIMEOUT_S = 20
+CORPUS = Path(__file__).resolve().parents[1] / "fuzz" / "corpus"
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +354,30 @@ def test_random_messages_after_the_handshake(
     """Well-formed headers with random bodies, from a known or unknown switch, do no lasting harm."""
     bodies = [struct.pack("!BBHI", 4, kind, 8 + len(body), 9) + body for kind, body in messages]
     talk(controller, HELLO, features(1 if known else 77), PORTS, *bodies)
+    assert controller.client.health()["switches"]["expected"] == len(FABRIC.switches)
+
+
+_ANSWERS = [bytes.fromhex(path.read_text()) for path in sorted((CORPUS / "openflow").iterdir())]
+_CHANGES = st.lists(st.tuples(st.integers(0, 1100), st.sampled_from([0, 1, 255]) | st.integers(0, 255)), max_size=3)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(1, 6), st.lists(st.tuples(st.integers(0, 20), _CHANGES), min_size=1, max_size=6))
+def test_switches_that_lie(
+    controller: RunningController, dpid: int, lies: list[tuple[int, list[tuple[int, int]]]]
+) -> None:
+    """Answers under the right numbers, made of real ones with bytes changed, end no more than their connection."""
+    waiting = iter(lies)
+
+    def lie(kind: int) -> bytes:
+        choice, changes = next(waiting, (0, []))
+        known = [data[16:] for data in _ANSWERS if struct.unpack_from("!H", data, 8)[0] == kind] or [bytes(40)]
+        body = bytearray(known[choice % len(known)])
+        for at, value in changes:
+            body[at % len(body)] = value
+        return bytes(body)
+
+    LyingSwitch(controller.openflow, dpid, lie).talk(len(lies))
     assert controller.client.health()["switches"]["expected"] == len(FABRIC.switches)
 
 
