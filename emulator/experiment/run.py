@@ -28,6 +28,7 @@ from emulator.results import (
 from emulator.scenario import Cell, Outcome, Scenario, cell_to_json, evaluate
 from emulator.scenario.codec import workload_to_json
 from emulator.units import NS_PER_S
+from emulator.workloads.programs import check_programs
 
 CELL_FILE = "cell.json"
 FABRIC_FILE = "fabric.json"
@@ -87,6 +88,7 @@ def run(
     Raises:
         EmulatorError: Something failed; the folder keeps the logs and no ``results.json``.
     """
+    check_programs(workload for one in prepared for workload in one.cell.workloads)
     engine.check(max(one.cell.limits.memory_bytes for one in prepared))
     with ResultsFolder.create(folder) as results:
         jobs = [_job(one, index, results) for index, one in enumerate(prepared)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -134,57 +135,56 @@ def render(cell_plan: CellPlan, console: Console) -> None:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold")
+    table = Table(
+        title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )  # fmt: skip
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _shown(table: Table, rows: Sequence[tuple[str, ...]]) -> Table:
-    """Fill a table; of very many rows only the first, and how many more there are."""
-    most = len(rows) if len(rows) <= MOST_ROWS else MOST_ROWS - 1
-    for row in rows[:most]:
-        table.add_row(*row)
-    if most < len(rows):
-        table.add_row(f"… and {len(rows) - most} more (--json shows all)")
+def _nodes_table(cell_plan: CellPlan) -> Table:
+    table = _table("Nodes", "node", "role", "zone", "address", "interfaces")
+    for node in cell_plan.nodes:
+        table.add_row(node.name, node.role, node.zone, node.address, ", ".join(node.interfaces))
     return table
 
 
-def _nodes_table(cell_plan: CellPlan) -> Table:
-    table = _table(f"Nodes: {len(cell_plan.nodes)}", "node", "role", "zone", "address", "interfaces")
-    rows = [(node.name, node.role, node.zone, node.address, ", ".join(node.interfaces)) for node in cell_plan.nodes]
-    return _shown(table, rows)
-
-
 def _links_table(cell_plan: CellPlan) -> Table:
-    table = _table(f"Links: {len(cell_plan.links)}", "from", "to", "rate", "delay", "MTU", "queue", "loss", "packets")
-    rows = [
-        (
+    """A line for each link; columns that would say of all links that there is nothing are left out."""
+    lossy = any(link.loss_ppm for link in cell_plan.links)
+    large = not all(link.true_packets for link in cell_plan.links)
+    more = [*(["loss"] if lossy else []), *(["packets"] if large else [])]
+    table = _table("Links", "from", "to", "rate", "delay", "MTU", "queue", *more)
+    for link in cell_plan.links:
+        values = [f"{link.loss_ppm} ppm"] if lossy else []
+        values += ["true" if link.true_packets else "super-packets"] if large else []
+        table.add_row(
             link.a,
             link.b,
             format_rate(link.rate_bps),
             format_time(link.delay_ns),
             f"{link.mtu_bytes} B",
             f"{link.queue_packets} packets",
-            f"{link.loss_ppm} ppm",
-            "true" if link.true_packets else "super-packets",
+            *values,
         )
-        for link in cell_plan.links
-    ]
-    return _shown(table, rows)
+    return table
 
 
 def _profile_table(costs: Profile) -> Table:
-    table = _table(f"Profile {costs.name}: {costs.title} (modelled)", "what", "latency", "capacity", "queue", "source")
+    table = _table(f"Profile {costs.name}: {costs.title} (modelled)", "what", "latency", "capacity", "queue")
+    sources = {}
     for name, model in (("gateway", costs.gateway), ("router", costs.router), ("compute", costs.compute)):
         table.add_row(
-            name,
-            format_time(model.latency_ns),
-            _station_capacity(model),
-            f"{model.queue_packets} packets",
-            model.source,
-        )
-    table.add_row("media", format_time(costs.media.latency_ns), _media_capacity(costs.media), "", costs.media.source)
+            name, format_time(model.latency_ns), _station_capacity(model), f"{model.queue_packets} packets"
+        )  # fmt: skip
+        sources[name] = model.source
+    table.add_row("media", format_time(costs.media.latency_ns), _media_capacity(costs.media), "")
+    sources["media"] = costs.media.source
+    # Sentences, which columns would break into words.
+    table.caption = Text("\n".join(f"{name}: {source}" for name, source in sources.items()))
+    table.caption_justify = "left"
     return table
 
 
@@ -202,18 +202,22 @@ def _media_capacity(media: MediaModel) -> str:
 
 
 def _predictions_table(cell_plan: CellPlan) -> Table:
-    table = _table(
-        "Predicted, unloaded (theory)", "workload", "kind", "path", "latency", "of", "capacity", "limited by", "note"
-    )
+    """A line for each workload, and below the table the paths, which columns would break."""
+    table = _table("Predicted, unloaded (theory)", "workload", "kind", "latency", "of", "capacity", "limited by")
     for entry in cell_plan.predictions:
         table.add_row(
             entry.workload,
             entry.kind,
-            " → ".join(entry.route),
             "" if entry.latency_ns is None else f"{entry.latency_ns / 1000:,.3f} us".replace(",", " "),
             entry.latency_of,
             "" if entry.capacity_bps is None else f"{entry.capacity_bps / 1e9:.4g} Gbit/s",
             entry.bottleneck,
-            entry.note,
         )
+    paths = [
+        f"{entry.workload}: {' → '.join(entry.route)}{f' ({entry.note})' if entry.note else ''}"
+        for entry in cell_plan.predictions
+        if entry.route or entry.note
+    ]
+    table.caption = Text("\n".join(paths))
+    table.caption_justify = "left"
     return table

@@ -6,13 +6,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from emulator.engine.host import HostHandle
-from emulator.errors import CommandError, WorkloadError
+from emulator.errors import CommandError, MissingCapability, WorkloadError
+from emulator.model.workload import Workload
 
 _PACKAGES = {
     "fio": "fio",
@@ -23,9 +24,31 @@ _PACKAGES = {
 }
 """Debian package of each program, for the remedy in the message."""
 
+_NEEDED = {
+    "ping": ("ping",),
+    "tcp": ("iperf3",),
+    "probe": ("ip", "tc"),
+    "nvme": ("fio",),
+    "checkpoint": ("fio",),
+}
+"""Programs without which a kind of workload cannot run."""
+
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LONGEST_SAYING = 300
 _PATIENCE_S = 5.0
+
+
+def check_programs(workloads: Iterable[Workload]) -> None:
+    """Make sure that the programs of all workloads are installed, before any of them runs.
+
+    Raises:
+        MissingCapability: One is not; names the workload and the package.
+    """
+    for workload in workloads:
+        for program in _NEEDED.get(workload.kind, ()):
+            if not _installed(program):
+                remedy = f"workload {workload.name} needs it, install the package {_PACKAGES[program]}"
+                raise MissingCapability(program, remedy)
 
 
 def require(program: str, what: str) -> None:
@@ -34,9 +57,13 @@ def require(program: str, what: str) -> None:
     Raises:
         WorkloadError: It is not; names the package.
     """
-    if shutil.which(program) is None and shutil.which(program, path=_SYSTEM_PATH) is None:
+    if not _installed(program):
         package = _PACKAGES.get(program, program)
         raise WorkloadError(f"workload {what}: the program '{program}' is missing: install the package {package}")
+
+
+def _installed(program: str) -> bool:
+    return shutil.which(program) is not None or shutil.which(program, path=_SYSTEM_PATH) is not None
 
 
 def last_words(text: str) -> str:

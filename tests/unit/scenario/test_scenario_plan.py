@@ -117,6 +117,25 @@ def test_plan_and_its_picture(small: str) -> None:
         assert text in output.getvalue(), text
 
 
+def test_a_plan_is_readable_in_80_columns(small: str) -> None:
+    """On a usual terminal no line is wider, and neither names nor figures are broken in two.
+
+    Verify: every link stands on one line of its own; what is the same for all links has no column.
+    """
+    (cell,) = resolve(loads(small.replace("hops: 3", "hops: 2")))
+    output = io.StringIO()
+    render(plan(cell, CHAIN, dict.fromkeys(needed_flows(cell.workloads), STRAIGHT)), Console(file=output, width=80))
+    lines = output.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    for link in CHAIN.links:
+        [line] = [line for line in lines if link.a_interface in line and link.b_interface in line]
+        assert "100 Gbit/s" in line
+        assert f"{link.spec.waiting_packets} packets" in line
+    assert any("rtt" in line and "4.036 us" in line for line in lines)
+    assert any("h0 → s1 → h1" in line for line in lines)
+    assert "ppm" not in output.getvalue()
+
+
 def test_plan_shows_the_cost_model_where_it_is_in_force(small: str) -> None:
     """Stations matter only in the designs that visit nodes."""
     text = small.replace("kind: chain, hops: 3, rate: 100 Gbit/s, delay: 1 us", "kind: icgw")

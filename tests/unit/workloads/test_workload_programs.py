@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.errors import InternalError, WorkloadError
+from emulator.errors import InternalError, MissingCapability, WorkloadError
 from emulator.model.fabric import LinkSpec
 from emulator.model.profile import profile
 from emulator.model.workload import Checkpoint, NvmeIo, Ping, Poisson, SmallPackets, TcpBulk, Workload
@@ -18,7 +18,7 @@ from emulator.workloads import Context, run
 from emulator.workloads.context import Findings
 from emulator.workloads.fio import FioJob, job_file, parse_result, read_latency_log, run_fio
 from emulator.workloads.nvme import io_options
-from emulator.workloads.programs import Program, last_words, require, run_program
+from emulator.workloads.programs import Program, check_programs, last_words, require, run_program
 from emulator.workloads.storage import Storage
 from tests.support.local_host import LocalHost, program
 
@@ -29,6 +29,23 @@ def context(folder: Path, *, rate_bps: int = 10**11, mtu: int = 9000) -> Context
     spec = LinkSpec(rate_bps, 5_000, mtu_bytes=mtu)
     hosts = {"here": HOST, "there": HOST}
     return Context("s", "v", hosts, lambda _a, _b: [spec], profile("documents"), 1, folder)
+
+
+def test_missing_programs_are_noticed_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of all workloads are looked for at once; the line names workload, program and package.
+
+    Steps: hide iperf3, then every program.
+    """
+    workloads = [Ping("rtt", "here", "there"), TcpBulk("bulk", ("here",), ("there",), size_bytes=1)]
+    monkeypatch.setattr("shutil.which", lambda name, path=None: None if name == "iperf3" else f"/bin/{name}")
+    line = "^missing iperf3: workload bulk needs it, install the package iperf3$"
+    with pytest.raises(MissingCapability, match=line):
+        check_programs(workloads)
+    check_programs(workloads[:1])
+    monkeypatch.setattr("shutil.which", lambda _name, path=None: None)
+    with pytest.raises(MissingCapability, match=r"^missing ping: workload rtt needs it, .* package iputils-ping$"):
+        check_programs(workloads)
+    check_programs([])
 
 
 def test_a_missing_program_names_its_package() -> None:
