@@ -42,6 +42,6 @@ def run_guests(guests: Sequence[Path], folder: Path) -> dict[str, list[str]]:
     assert (out / "junit.xml").exists(), result.log.read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     for case in ElementTree.parse(out / "junit.xml").iter("testcase"):
-        wrong = [one.text or one.get("message", "") for one in case if one.tag in ("failure", "error", "skipped")]
+        wrong = [one.text or one.get("message") or "" for one in case if one.tag in ("failure", "error", "skipped")]
         found.setdefault(case.get("name", "").partition("[")[0], []).extend(wrong)
     return found

@@ -72,6 +72,13 @@ POLICIES: dict[str, dict[str, Any]] = {
         "source": {"nodes": ["g3"]},
         "destination": {"nodes": ["g2"]},
     },
+    "blue-ping": {
+        "vpc": "blue",
+        "action": "allow",
+        "source": {"nodes": ["g2"]},
+        "destination": {"nodes": ["g3"]},
+        "protocol": "icmp",
+    },
 }
 
 

@@ -138,6 +138,11 @@ class Servers:
         """Which node answers a client at a node's address."""
         return servers.read_object(self._network.host(client), address(number), NODE_PORT)
 
+    def pinged(self, client: str, number: int) -> bool:
+        """Whether a node's address answers an echo request."""
+        argv = ["ping", "-n", "-q", "-c", "1", "-W", str(servers.TIMEOUT_S), address(number)]
+        return self._network.host(client).run(argv, check=False).returncode == 0
+
     def service(self, client: str, kind: str) -> list[str]:
         """Whose service answers a client at an endpoint."""
         host, (number, port) = self._network.host(client), GATES[kind]
@@ -151,10 +156,11 @@ class Servers:
         return [owners[name] for name in found]
 
 
-def predicted(source: tuple[str, str], target: tuple[str, str], port: int) -> bool:
-    """Whether the controller says that a node may open a connection to a node or an endpoint."""
-    names = {"src": "/".join(source), "dst": "/".join(target)}
-    answer = API.get("reachability", **names, protocol="tcp", port=port)
+def predicted(source: tuple[str, str], target: tuple[str, str], port: int | None) -> bool:
+    """Whether the controller says that a node may open a connection to a node or an endpoint; no port: ping it."""
+    question: dict[str, str | int] = {"src": "/".join(source), "dst": "/".join(target)}
+    question |= {"protocol": "icmp"} if port is None else {"protocol": "tcp", "port": port}
+    answer = API.get("reachability", **question)
     assert answer["reason"]
     return bool(answer["allowed"])
 
@@ -163,8 +169,8 @@ def predicted(source: tuple[str, str], target: tuple[str, str], port: int) -> bo
 def test_tenants_with_equal_addresses_reach_their_own_and_nothing_else(network: Network, design: str) -> None:
     """The whole matrix, of all nodes and all services with real servers, is what the controller says it should be.
 
-    Steps: every node asks at every address of a node or endpoint who is there; volumes are written and read. Meanwhile
-    the links between switches are captured, for others to look at.
+    Steps: every node asks at every address of a node or endpoint who is there, and pings the nodes of its own VPC;
+    volumes are written and read. Meanwhile the links between switches are captured, for others to look at.
     Verify: for every pair of nodes, and every node and service, of one tenant or of two: it was reached exactly if
     ``/v1/reachability`` says so. Storage nodes' own addresses, and ports that no endpoint has, lead nowhere.
     """
@@ -176,7 +182,7 @@ def test_tenants_with_equal_addresses_reach_their_own_and_nothing_else(network: 
         running = Servers(network, folder, stack)
         out = Path(os.environ["GUEST_OUT"]) / design
         out.mkdir()
-        found, told = {}, {}
+        found, told, pinged, ping_told = {}, {}, {}, {}
         with PacketCapture(vantages(FABRIC, network, UPLINKS), out):
             for source, own in MEMBERS.items():
                 for target, number in MEMBERS.items():
@@ -184,18 +190,22 @@ def test_tenants_with_equal_addresses_reach_their_own_and_nothing_else(network: 
                         answer = running.node(source[1], number) if number != own else ""
                         found[source, target] = answer == "/".join(target)
                         told[source, target] = predicted(source, target, NODE_PORT)
+                    if source[0] == target[0] and source != target:
+                        pinged[source, target] = running.pinged(source[1], number)
+                        ping_told[source, target] = predicted(source, target, None)
                 for kind, (_, port) in GATES.items():
                     answers = running.service(source[1], kind)
                     for vpc in ("red", "blue"):
                         found[source, (vpc, kind)] = f"{vpc}/{kind}" in answers
                         told[source, (vpc, kind)] = predicted(source, (vpc, kind), port)
         assert found == told
-        assert sum(found.values()) == 13
+        assert pinged == ping_told
+        assert (sum(found.values()), sum(pinged.values())) == (13, 4)
         gates = {(address(number), port) for number, port in GATES.values()}
         for behind in SERVICES.values():
             for ip in (network.host(behind.node).ip, *(gate[0] for gate in gates)):
                 if (ip, behind.port) not in gates:
                     assert not servers.opens(network.host("g0"), ip, behind.port)
         segments = {vpc: API.get(f"vpcs/{vpc}")["segment"] for vpc in ("red", "blue")}
-        reached = [pair for pair, allowed in found.items() if allowed]
-        (out / "reached.json").write_text(json.dumps({"segments": segments, "reached": reached}))
+        seen = {"reached": [pair for pair, yes in found.items() if yes], "pinged": [*pinged]}
+        (out / "seen.json").write_text(json.dumps({"segments": segments, **seen}))

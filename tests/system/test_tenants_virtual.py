@@ -48,8 +48,10 @@ def test_in_the_virtual_kernel(ran: Ran, name: str) -> None:
     assert ran.failures[name] == [], "\n".join(ran.failures[name])
 
 
+Pair = tuple[tuple[str, str], tuple[str, str]]
+"""Source and target, each with its VPC."""
 Conversation = tuple[int, str, str, int]
-"""VLAN id, addresses of source and destination, and the server's port."""
+"""VLAN id, addresses of source and destination, and the server's TCP port; 0: a ping."""
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -61,7 +63,7 @@ def test_the_segments_are_what_another_analyser_decodes(ran: Ran, design: str) -
     """
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
-    told = json.loads((ran.out / design / "reached.json").read_text())
+    told = json.loads((ran.out / design / "seen.json").read_text())
     seen: set[Conversation] = set()
     for kind, vlan, *words in decoded(ran.out / design):
         if kind == "0x88cc":
@@ -69,11 +71,12 @@ def test_the_segments_are_what_another_analyser_decodes(ran: Ran, design: str) -
         else:
             assert kind == "0x8100", "something of hosts is without a segment"
             source, target, *ports = words
-            [port] = {int(one) for one in ports} & {NODE_PORT, *(behind.port for behind in SERVICES.values())}
+            known = {NODE_PORT, *(behind.port for behind in SERVICES.values())}
+            [port] = {int(one) for one in ports} & known if any(ports) else {0}
             seen.add((int(vlan), source, target, port))
     carriers = {ip_of(name) for name in CARRIERS}
     own = {one for one in seen if carriers & {one[1], one[2]}}
-    assert seen - own == expected(design, told["segments"], told["reached"])
+    assert seen - own == expected(design, told["segments"], told["reached"], told["pinged"])
     if design != "conventional":
         assert not own
         return
@@ -103,17 +106,16 @@ def ip_of(host: str) -> str:
     return str(ip.ip)
 
 
-def expected(
-    design: str, segments: dict[str, int], reached: list[tuple[tuple[str, str], tuple[str, str]]]
-) -> set[Conversation]:
+def expected(design: str, segments: dict[str, int], reached: list[Pair], pinged: list[Pair]) -> set[Conversation]:
     """What members' conversations are seen between leaves, told from who reached whom and where nodes are."""
     leaf = {host.name: link.b for host in FABRIC.hosts for link in FABRIC.links_of(host.name)}
     stop = {"gateway": ["gw0"], "conventional": ["r0"]}.get(design, [])
     found: set[Conversation] = set()
-    for (vpc, node), (_, name) in reached:
+    for number, ((vpc, node), (_, name)) in enumerate([*pinged, *reached]):
         behind = SERVICES.get((vpc, name))
         if behind is None:
-            ends, port = (address(MEMBERS[vpc, node]), address(MEMBERS[vpc, name])), NODE_PORT
+            ends = (address(MEMBERS[vpc, node]), address(MEMBERS[vpc, name]))
+            port = NODE_PORT if number >= len(pinged) else 0
             stops = [node, name]
         else:
             ends, port = (ip_of(node), ip_of(behind.node)), behind.port
