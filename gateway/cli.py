@@ -17,7 +17,7 @@ from gateway.client import request
 from gateway.config import load_neighbours, load_station
 from gateway.control import Op
 from gateway.filter import MAX_PORTS, Instruction, without_tcp
-from gateway.forward_daemon import run_forward
+from gateway.forward_daemon import Inputs, run_forward
 from gateway.proxy_daemon import run_proxy
 
 _NVME_AND_IPERF3 = frozenset({4420, 5201})
@@ -63,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="send each packet at its own time, even while the interface's line is busy with those before it",
     )
+    forward.add_argument(
+        "--take-over",
+        action="store_true",
+        help="take the place of the daemon on the control socket: its ring with all packets, losing none",
+    )
 
     proxy = commands.add_parser("proxy", help="terminate TCP and copy it through a station")
     proxy.add_argument("--listen", required=True, type=_positive, metavar="PORT", help="where intercepted TCP arrives")
@@ -94,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> dict[str, object]:
     if arguments.command == "ctl":
         return request(arguments.control, arguments.op, arguments.timeout)
-    model = load_station(arguments.station)
     if arguments.command == "proxy":
+        model = load_station(arguments.station)
         if arguments.listen in arguments.ports:
             raise ScenarioError(f"port {arguments.listen} cannot be listened on and intercepted at once", key="--ports")
         return run_proxy(
@@ -111,12 +116,12 @@ def _run(arguments: argparse.Namespace) -> dict[str, object]:
         accept = without_tcp(None if arguments.ignore_tcp else arguments.ignore_tcp_ports)
     return run_forward(
         arguments.interface,
-        load_neighbours(arguments.neighbours),
-        model,
+        lambda: Inputs(load_station(arguments.station), load_neighbours(arguments.neighbours)),
         arguments.control,
         ring_bytes=arguments.ring_bytes,
         accept=accept,
         batch=not arguments.no_batch,
+        takes_over=arguments.take_over,
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from emulator.errors import GatewayError
-from gateway.control import VERSION, Op
+from gateway.control_requests import VERSION, Op
 
 
 def request(path: Path, op: Op | str, timeout_s: float | None = 30.0) -> dict[str, Any]:
@@ -42,3 +43,93 @@ def request(path: Path, op: Op | str, timeout_s: float | None = 30.0) -> dict[st
         raise GatewayError(f"control socket {path}: {reason}")
     stats: dict[str, Any] = answer["stats"]
     return stats
+
+
+class ControlClient:
+    """A connection that speaks version 2 (see `emulator.messages.gateway`); a context that closes itself.
+
+    Args:
+        path: The daemon's control socket.
+        name: Who asks, for the daemon's log.
+        timeout_s: How long to wait for each answer; None: for ever.
+
+    Attributes:
+        hello: What the daemon says of itself: ``mode`` and ``operations`` among others.
+
+    Raises:
+        GatewayError: Nobody listens there, or the daemon does not speak version 2.
+    """
+
+    def __init__(self, path: Path, name: str = "", timeout_s: float | None = 30.0) -> None:
+        self._path = path
+        self._number = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            self._socket.close()
+            raise self._error(error.strerror or str(error)) from None
+        self._answers = self._socket.makefile("rb")
+        try:
+            self.hello = self.call("hello", versions=[2], client=name)
+        except BaseException:
+            self.close()
+            raise
+
+    def _error(self, reason: object) -> GatewayError:
+        return GatewayError(f"control socket {self._path}: {reason}")
+
+    def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Ask, and return the result.
+
+        Args:
+            op: The operation.
+            fields: What else the request holds.
+
+        Raises:
+            GatewayError: The daemon refused, or ended; `RefusedByDaemon` says why it refused.
+        """
+        self._number += 1
+        line = json.dumps({"v": 2, "id": self._number, "op": op, **fields}).encode() + b"\n"
+        try:
+            self._socket.sendall(line)
+            raw = self._answers.readline()
+        except OSError as error:
+            raise self._error(error.strerror or error) from None
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            raise self._error(f"the daemon ended without an answer to {op!r}") from None
+        if answer.get("ok") is True:
+            result: dict[str, Any] = answer["result"]
+            return result
+        refusal = answer.get("error")
+        if isinstance(refusal, dict):
+            raise RefusedByDaemon(f"control socket {self._path}: {refusal['message']}", refusal["code"])
+        raise self._error(refusal)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._answers.close()
+        self._socket.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RefusedByDaemon(GatewayError):
+    """The daemon did not do what it was asked.
+
+    Attributes:
+        code: Why: an `emulator.messages.gateway.ErrorCode`.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code

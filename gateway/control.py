@@ -1,106 +1,56 @@
-"""The control socket: a Unix stream socket that carries JSON objects, one a line, versioned.
+"""The control socket: a Unix stream socket that carries requests and answers, JSON objects, one a line.
 
-::
-
-    -> {"v": 1, "op": "stats"}
-    <- {"v": 1, "ok": true, "op": "stats", "stats": {...}}
-    -> {"v": 1, "op": "fly"}
-    <- {"v": 1, "ok": false, "error": "'op' is 'fly': it is one of drain, stats, stop"}
-
-``stats`` answers at once; ``drain`` (take in no more, let out what is held) and ``stop`` (the same, then end) answer
-with the final figures when nothing is held any more. Any message that is not understood is answered with an error and
-harms nothing. Not responsible for what the operations do: that is the daemon's (`Controlled`).
+What can be asked is in `gateway.control_requests`; here are only connections: lines that come in pieces or never end,
+clients that do not read, that go away, that are too many. Nothing that a client does harms the daemon or other clients.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
-import json
 import os
 import select
 import socket
 import stat
-from enum import Enum
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
 from emulator.errors import GatewayError
+from gateway.control_requests import (
+    MAX_LINE_BYTES,
+    VERSION,
+    Controlled,
+    Op,
+    Question,
+    Reply,
+    RequestError,
+    answer_later,
+    handle,
+    parse_request,
+    refusal,
+    says_taken,
+)
 from gateway.loop import Loop
 
-VERSION = 1
-MAX_LINE_BYTES = 65_536
+__all__ = ["MAX_CLIENTS", "MAX_LINE_BYTES", "VERSION", "ControlServer", "Op", "RequestError", "parse_request"]
+
 MAX_CLIENTS = 32
 _MAX_PATH_BYTES = 107
+_MAX_OUTBOX_BYTES = 1 << 18
+"""A client that has so much to read is not served until it has read it."""
 
-
-class Op(str, Enum):
-    """What a client can ask for."""
-
-    DRAIN = "drain"
-    STATS = "stats"
-    STOP = "stop"
-
-
-class RequestError(ValueError):
-    """A message that is not a request; its text is the answer."""
-
-
-class Controlled(Protocol):
-    """What a daemon offers to the control socket."""
-
-    def stats(self) -> dict[str, Any]:
-        """All figures, as plain data."""
-        ...
-
-    def drain(self) -> None:
-        """Take in no more; call `ControlServer.finished` when nothing is held any more."""
-        ...
-
-    def stop(self) -> None:
-        """Drain, then end."""
-        ...
-
-
-def parse_request(line: bytes) -> Op:
-    """Read one line.
-
-    Raises:
-        RequestError: It is not a request of this version.
-    """
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        raise RequestError("not a JSON object on one line") from None
-    if not isinstance(message, dict):
-        raise RequestError("not a JSON object")
-    version = message.get("v")
-    if type(version) is not int or version != VERSION:
-        raise RequestError(f"'v' is {_shown(version)}: this daemon speaks version {VERSION}")
-    if unknown := sorted(set(message) - {"v", "op"}):
-        raise RequestError(f"unknown key {_shown(unknown[0])}")
-    op = message.get("op")
-    try:
-        return Op(op)
-    except ValueError:
-        raise RequestError(f"'op' is {_shown(op)}: it is one of {', '.join(Op)}") from None
-
-
-def _shown(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _encode(message: dict[str, Any]) -> bytes:
-    return json.dumps({"v": VERSION, **message}, separators=(",", ":")).encode() + b"\n"
+_HAND_OVER_S = 10.0
+"""How long a daemon stands still for a successor that does not say that it has taken over."""
 
 
 class _Client:
-    """One connection: what has been read of a line, what is still to be written."""
+    """One connection: what has been read of a line, what is still to be written, the version that it spoke last."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
-        self.inbox = b""
+        self.inbox = bytearray()
         self.outbox = b""
+        self.version = VERSION
         self.closing = False
 
 
@@ -111,19 +61,31 @@ class ControlServer:
         path: Where to listen; what a dead daemon left there is replaced.
         loop: Where to wait.
         daemon: Who carries the operations out.
+        handed_over: Is called after an upgrade: whether the successor has taken everything, or the daemon is to go on.
+        listener: The listening socket of the daemon that handed over to this one; None: a new one.
 
     Raises:
         GatewayError: A living daemon listens there, or the path cannot be used.
     """
 
-    def __init__(self, path: Path, loop: Loop, daemon: Controlled) -> None:
+    def __init__(
+        self,
+        path: Path,
+        loop: Loop,
+        daemon: Controlled,
+        handed_over: Callable[[bool], None] = lambda _taken: None,
+        listener: socket.socket | None = None,
+    ) -> None:
         self._path = path
         self._loop = loop
         self._daemon = daemon
+        self._handed_over = handed_over
         self._clients: dict[int, _Client] = {}
-        self._waiting: list[tuple[_Client, Op]] = []
-        self._listener = _listen(path)
+        self._waiting: list[tuple[_Client, Question]] = []
+        self._listener = listener or _listen(path)
+        self._listener.setblocking(False)
         self._identity = path.stat().st_ino
+        self._is_ours = True
         loop.add(self._listener.fileno(), self._accept)
 
     def _accept(self, _events: int) -> None:
@@ -139,9 +101,9 @@ class ControlServer:
         self._loop.add(sock.fileno(), lambda events: self._serve(client, events))
 
     def _serve(self, client: _Client, events: int) -> None:
-        if events & select.EPOLLIN and not client.closing:
+        if events & select.EPOLLIN and not client.closing and not client.outbox:
             try:
-                data = client.socket.recv(MAX_LINE_BYTES)
+                data = client.socket.recv(1 << 16)
             except BlockingIOError:
                 data = None
             except OSError:
@@ -150,48 +112,81 @@ class ControlServer:
                 self._drop(client)
                 return
             client.inbox += data or b""
-            self._read_lines(client)
         elif events & (select.EPOLLHUP | select.EPOLLERR):
             self._drop(client)
             return
-        if client.outbox:
-            self._flush(client)
+        self._advance(client)
 
-    def _read_lines(self, client: _Client) -> None:
-        while b"\n" in client.inbox and not client.closing:
-            line, client.inbox = client.inbox.split(b"\n", 1)
-            if len(line) > MAX_LINE_BYTES:
+    def _advance(self, client: _Client) -> None:
+        """Answer the lines that are whole, as long as the client reads the answers."""
+        while self._is_connected(client):
+            if client.outbox:
+                self._flush(client)
+                if client.outbox:
+                    return
+            elif not self._read_lines(client):
+                return
+
+    def _is_connected(self, client: _Client) -> bool:
+        return self._clients.get(client.socket.fileno()) is client
+
+    def _read_lines(self, client: _Client) -> bool:
+        """Handle lines until there is enough to send; False: there is nothing to do."""
+        inbox = client.inbox
+        start = 0
+        while not client.closing and len(client.outbox) < _MAX_OUTBOX_BYTES:
+            end = inbox.find(b"\n", start)
+            if (end if end >= 0 else len(inbox)) - start > MAX_LINE_BYTES:
+                client.outbox += refusal(client.version, f"a line is longer than {MAX_LINE_BYTES} bytes")
+                client.closing = True
+            elif end < 0:
                 break
-            if line.strip():
-                self._handle(client, line)
-        if len(client.inbox) > MAX_LINE_BYTES:
-            client.outbox += _encode({"ok": False, "error": f"a line is longer than {MAX_LINE_BYTES} bytes"})
-            client.closing = True
+            else:
+                line = bytes(inbox[start:end])
+                start = end + 1
+                if line.strip():
+                    self._handle(client, line)
+                    if not self._is_connected(client):
+                        return False
+        del inbox[:start]
+        return bool(client.outbox)
 
     def _handle(self, client: _Client, line: bytes) -> None:
-        try:
-            op = parse_request(line)
-        except RequestError as error:
-            client.outbox += _encode({"ok": False, "error": str(error)})
-            return
-        if op is Op.STATS:
-            client.outbox += self._answer(op)
-            return
-        self._waiting.append((client, op))
-        if op is Op.DRAIN:
-            self._daemon.drain()
+        reply, client.version = handle(line, self._daemon, client.version)
+        if reply.hands_over:
+            self._hand_over(client, reply)
+        elif reply.later is not None:
+            self._waiting.append((client, reply.later))
         else:
-            self._daemon.stop()
+            client.outbox += reply.data
 
-    def _answer(self, op: Op) -> bytes:
-        return _encode({"ok": True, "op": op.value, "stats": self._daemon.stats()})
+    def _hand_over(self, client: _Client, reply: Reply) -> None:
+        """Send an answer with descriptors and the listening socket, and wait until the successor has taken everything.
+
+        The daemon stands still meanwhile, for nothing may change that was sent. If the successor fails it goes on.
+        """
+        sock = client.socket
+        sock.settimeout(_HAND_OVER_S)
+        taken = False
+        descriptors = [*reply.descriptors, self._listener.fileno()]
+        with contextlib.suppress(OSError):
+            # Descriptors come with the first byte that is sent along with them.
+            sock.sendall(client.outbox)
+            client.outbox = b""
+            rights = array.array("i", descriptors)
+            sent = sock.sendmsg([reply.data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            sock.sendall(reply.data[sent:])
+            taken = _is_taken(sock)
+        self._drop(client)
+        self._is_ours = not taken
+        self._handed_over(taken)
 
     def finished(self) -> None:
         """Answer all who wait for the end of draining."""
         waiting, self._waiting = self._waiting, []
-        for client, op in waiting:
-            if self._clients.get(client.socket.fileno()) is client:
-                client.outbox += self._answer(op)
+        for client, question in waiting:
+            if self._is_connected(client):
+                client.outbox += answer_later(question, self._daemon.stats())
                 self._flush(client)
 
     def _flush(self, client: _Client) -> None:
@@ -222,8 +217,19 @@ class ControlServer:
         self._loop.remove(self._listener.fileno())
         self._listener.close()
         with contextlib.suppress(OSError):
-            if self._path.stat().st_ino == self._identity:
+            if self._is_ours and self._path.stat().st_ino == self._identity:
                 self._path.unlink()
+
+
+def _is_taken(sock: socket.socket) -> bool:
+    """Whether the successor says that it has taken everything over, before it hangs up."""
+    line = b""
+    while b"\n" not in line and len(line) < MAX_LINE_BYTES:
+        data = sock.recv(4096)
+        if not data:
+            return False
+        line += data
+    return says_taken(line)
 
 
 def _listen(path: Path) -> socket.socket:
@@ -248,7 +254,6 @@ def _listen(path: Path) -> socket.socket:
     except BaseException:
         listener.close()
         raise
-    listener.setblocking(False)
     return listener
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 
 class Reason(str, Enum):
@@ -66,6 +68,12 @@ class Counters:
     def lost_frames(self) -> int:
         """Frames that were lost here, for whatever reason."""
         return sum(count for reason, count in self.not_forwarded.items() if reason not in LEFT_TO_KERNEL)
+
+    def restore(self, counted: Mapping[str, Any]) -> None:
+        """Go on counting where `as_json` left off."""
+        for name in ("rx_frames", "rx_bytes", "tx_frames", "tx_bytes", "tx_batches", "clock_steps"):
+            setattr(self, name, counted[name])
+        self.not_forwarded.update({Reason(name): count for name, count in counted["not_forwarded"].items()})
 
     def as_json(self) -> dict[str, object]:
         """All counters as plain data."""

@@ -9,6 +9,8 @@ sends, and a frame costs one wake-up, not two.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gateway.counters import Counters, Reason
 from gateway.pipeline import ForwardingTable, decide, rewrite
@@ -164,6 +166,36 @@ class Forwarder:
     def drained(self) -> bool:
         """Whether `drain` was called and nothing is held any more."""
         return self._draining and not self._held
+
+    def replace_table(self, table: ForwardingTable) -> None:
+        """Decide by another table from now on; what is held leaves as was decided."""
+        self._table = table
+
+    def export(self) -> dict[str, Any]:
+        """What a successor on the same port must know; frames that are held are named by their slots."""
+        return {
+            "held": [[due_ns, frame.slot, frame.start, frame.end, frame.packets] for due_ns, frame in self._held],
+            "counters": self.counters.as_json(),
+            "station": self.station.export(),
+            "line_free_at_ns": self._line.free_at_ns if self._line is not None else 0,
+        }
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[tuple[int, Frame]]) -> None:
+        """Go on where a predecessor on the same port was.
+
+        Args:
+            state: What it exported; its station's state is for `Station.restore`.
+            held: Its frames with their times, as this process sees them.
+        """
+        self._held.extend(held)
+        self.counters.restore(state["counters"])
+        if self._line is not None:
+            self._line.free_at_ns = state["line_free_at_ns"]
+
+    @property
+    def draining(self) -> bool:
+        """Whether `drain` was called."""
+        return self._draining
 
     def as_json(self) -> dict[str, object]:
         """Counters, station and port as plain data."""

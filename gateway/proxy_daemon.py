@@ -7,8 +7,9 @@ import resource
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import GatewayError
 from emulator.model.profile import StationModel
@@ -19,6 +20,9 @@ from gateway.loop import Loop, StopSignals, When
 from gateway.proxy import Proxy
 from gateway.station import Station
 from gateway.timer import CLOCK_MONOTONIC, Timer, use_exact_timers
+
+if TYPE_CHECKING:
+    from emulator.messages import gateway as messages
 
 DRAIN_LIMIT_NS = 1_000_000_000
 """How long a receiver that does not read may hold up the end; then what is left for it is counted as discarded."""
@@ -37,6 +41,8 @@ class ProxyDaemon:
         buffer_bytes: Bytes held in each direction of a connection.
         on_drain: Is called when no new connections are to come.
     """
+
+    mode = "proxy"
 
     def __init__(
         self,
@@ -81,6 +87,14 @@ class ProxyDaemon:
         """See `Controlled`."""
         self._stopping = True
         self.drain()
+
+    def profile(self) -> dict[str, Any]:
+        """See `Profiled`."""
+        return asdict(self._running().station.model)
+
+    def set_profile(self, profile: messages.Profile) -> None:
+        """See `Profiled`."""
+        self._running().station.change(StationModel(**profile.model_dump()))
 
     def run(self) -> dict[str, Any]:
         """Proxy until stopped by the control socket or a signal.

@@ -17,8 +17,9 @@ from __future__ import annotations
 import mmap
 import socket
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from emulator.errors import GatewayError
 from emulator.linux.packet_filter import attach
@@ -155,6 +156,11 @@ class RingPort:
             attach(sock, accept)
         request = struct.pack("=IIII", size.block_bytes, size.blocks, size.slot_bytes, size.slots)
         sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
+        self._map_ring()
+        sock.bind((self._interface, ETH_P_ALL))
+
+    def _map_ring(self) -> None:
+        size, sock = self._size, self._socket
         self._map = mmap.mmap(sock.fileno(), size.map_bytes)
         self._view = memoryview(self._map)
         self._offsets = [
@@ -165,7 +171,45 @@ class RingPort:
         self._lent = bytearray(size.slots)
         self._batch = SendBatch(sock.fileno(), self._map)
         sock.setblocking(False)
-        sock.bind((self._interface, ETH_P_ALL))
+
+    @classmethod
+    def take_over(cls, descriptor: int, state: Mapping[str, Any]) -> RingPort:
+        """The port of a predecessor, with all that lies in its ring.
+
+        Args:
+            descriptor: Its socket; it belongs to the port from now on.
+            state: What it exported.
+
+        Raises:
+            GatewayError: It cannot be mapped here.
+        """
+        port = cls.__new__(cls)
+        port._interface, port._mac = state["interface"], bytes.fromhex(state["mac"])
+        port._lost, port._next = state["lost"], state["next"]
+        port._size = RingSize(**state["size"])
+        port._socket = socket.socket(fileno=descriptor)
+        try:
+            port._map_ring()
+        except OSError as error:
+            port._socket.close()
+            raise GatewayError(f"cannot map the ring on {port._interface}: {error.strerror or error}") from None
+        return port
+
+    def export(self) -> dict[str, Any]:
+        """What a successor must know of the ring."""
+        self.lost_frames()
+        return {
+            "interface": self._interface,
+            "mac": self._mac.hex(),
+            "lost": self._lost,
+            "next": self._next,
+            "size": asdict(self._size),
+        }
+
+    def held(self, slot: int, start: int, end: int, packets: int) -> Frame:
+        """A frame that the predecessor held; it is lent from now on."""
+        self._lent[slot] = 1
+        return Frame(self._view, start, end, 0, packets, slot=slot)
 
     @property
     def mac(self) -> bytes:

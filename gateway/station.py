@@ -12,7 +12,10 @@ rounded until a departure is told, hence the long-run rate is the stated one to 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict
 from math import gcd, lcm
+from typing import Any
 
 from emulator.model.profile import StationModel
 
@@ -48,6 +51,18 @@ class Station:
     )
 
     def __init__(self, model: StationModel) -> None:
+        self._configure(model)
+        self._free = 0
+        self._last = 0
+        self._starts: deque[tuple[int, int]] = deque()
+        self._waiting = 0
+        self._wait = 0
+        self._busy = 0
+        self.served_packets = 0
+        self.dropped_packets = 0
+        self.peak_waiting_packets = 0
+
+    def _configure(self, model: StationModel) -> None:
         packet_rate, bit_rate = model.packet_rate, model.bit_rate_bps
         scale = 1
         if packet_rate:
@@ -59,15 +74,6 @@ class Station:
         self._per_packet = _NS_PER_S * scale // packet_rate if packet_rate else 0
         self._per_byte = 8 * _NS_PER_S * scale // bit_rate if bit_rate else 0
         self._latency = model.latency_ns * scale
-        self._free = 0
-        self._last = 0
-        self._starts: deque[tuple[int, int]] = deque()
-        self._waiting = 0
-        self._wait = 0
-        self._busy = 0
-        self.served_packets = 0
-        self.dropped_packets = 0
-        self.peak_waiting_packets = 0
 
     def arrive(self, now_ns: int, size_bytes: int, packets: int = 1) -> int | None:
         """Take an arrival and say when it leaves.
@@ -129,6 +135,47 @@ class Station:
         """Forget all times (the clock was set): the next arrival finds an idle server. Counters stay."""
         self._free = self._last = self._waiting = 0
         self._starts.clear()
+
+    def change(self, model: StationModel) -> None:
+        """Go on with other parameters.
+
+        Departures that were told stay as they are, and later ones are not earlier than they. Packets that wait keep
+        their places, also if there are more of them than the new queue would take.
+        """
+        free, last, busy, wait, latency = self._free, self._last, self._busy, self._wait, self._latency
+        old = self._scale
+        self._configure(model)
+
+        def converted(time: int) -> int:
+            return -(-time * self._scale // old)
+
+        # The latest departure that was told is at most the old latency after the server is free.
+        self._free = max(converted(free), converted(free + latency) - self._latency) if free else 0
+        self._last, self._busy, self._wait = converted(last), converted(busy), converted(wait)
+        self._starts = deque((converted(start), packets) for start, packets in self._starts)
+
+    def export(self) -> dict[str, Any]:
+        """All state, for `restore` in another process; times are in units of this model."""
+        return {
+            "model": asdict(self.model),
+            "free": self._free,
+            "last": self._last,
+            "starts": list(self._starts),
+            "waiting": self._waiting,
+            "wait": self._wait,
+            "busy": self._busy,
+            "counted": [self.served_packets, self.dropped_packets, self.peak_waiting_packets],
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Station:
+        """A station that goes on where another one was."""
+        station = cls(StationModel(**state["model"]))
+        station._free, station._last, station._waiting = state["free"], state["last"], state["waiting"]
+        station._wait, station._busy = state["wait"], state["busy"]
+        station._starts.extend((start, packets) for start, packets in state["starts"])
+        station.served_packets, station.dropped_packets, station.peak_waiting_packets = state["counted"]
+        return station
 
     def as_json(self) -> dict[str, int | str | None]:
         """Parameters and counters as plain data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from gateway.dataplane.headers import Headers
 from gateway.dataplane.memory import Flags, Ints, Words, word
 
 _32, _16, _M = word(32), word(16), word(0xFFFF)
+_HOP = word(0x0100)
+"""One hop less: the time to live is the upper byte of its 16-bit word."""
 
 
 @dataclass(slots=True)
@@ -119,5 +122,12 @@ def deltas_of(headers: Headers, edits: Edits) -> Deltas:
     changes = (headers.source != edits.source) | (headers.target != edits.target)
     changes |= (headers.source_high != edits.source_high) | (headers.target_high != edits.target_high)
     changes |= (headers.source_port != edits.source_port) | (headers.target_port != edits.target_port)
-    # The time to live is the upper byte of its word: one hop less is 0x0100 less.
-    return Deltas(header + word(0x0100), header + old_ports - new_ports, changes)
+    return Deltas(header + _HOP, header + old_ports - new_ports, changes)
+
+
+def delta_of_sums(
+    old: tuple[Sequence[int], Sequence[int]], new: tuple[Sequence[int], Sequence[int]]
+) -> tuple[int, int]:
+    """The same for one flow: `Deltas.header` and `Deltas.transport`, from addresses and ports before and after."""
+    addresses = int(PLENTY) + sum(value % 0xFFFF for value in old[0]) - sum(value % 0xFFFF for value in new[0])
+    return addresses + int(_HOP), addresses + sum(old[1]) - sum(new[1])

@@ -60,6 +60,7 @@ class Flows:
         reason: What becomes of a flow's frames, by the flow's number.
         edits, deltas, target_ports: What they leave with.
         evicted: Flows that had to make room for others.
+        begun: Flows that were entered so far.
     """
 
     def __init__(self, capacity: int, counters: Counters) -> None:
@@ -76,7 +77,8 @@ class Flows:
         self._frames, self._bytes = (np.zeros(capacity, np.int64) for _ in range(2))
         self._first_ns, self._last_ns = (np.zeros(capacity, np.int64) for _ in range(2))
         self._pending: list[tuple[Ints, Ints]] = []
-        self.evicted = 0
+        self.evicted = self.begun = 0
+        self._begun: list[Ints] | None = None
 
     def __len__(self) -> int:
         return self.capacity - self._free.size
@@ -127,6 +129,32 @@ class Flows:
         self._frames[numbers] = self._bytes[numbers] = 0
         self._first_ns[numbers] = self._last_ns[numbers] = now_ns
         self._decide(numbers, decisions)
+        self.begun += count
+        if self._begun is not None:
+            self._begun.append(numbers)
+
+    def take_begun(self) -> Ints:
+        """Numbers of the flows that were entered since the last call; the first call begins to remember them."""
+        begun, self._begun = self._begun, []
+        return np.concatenate(begun) if begun else np.zeros(0, np.int64)
+
+    def active_since(self, time_ns: int) -> Ints:
+        """Numbers of the flows that had a frame since a time."""
+        return np.flatnonzero((self._width != 0) & (self._last_ns >= time_ns))
+
+    def credit(self, numbers: Ints, frames: Ints, sizes: Ints, last_ns: Ints) -> None:
+        """Count frames of flows, each named once, that were forwarded elsewhere.
+
+        Args:
+            numbers: The flows.
+            frames: How many.
+            sizes: Their bytes together.
+            last_ns: When the last one came.
+        """
+        self._last_ns[numbers] = np.maximum(self._last_ns[numbers], last_ns)
+        self._frames[numbers] += frames
+        self._bytes[numbers] += sizes
+        self._counters.count_classes(self._tenant[numbers], self._service[numbers], frames, sizes)
 
     def _decide(self, numbers: Ints, decisions: Decisions) -> None:
         self.reason[numbers] = decisions.reason
@@ -232,8 +260,16 @@ class Flows:
         self._remove(oldest)
         self.evicted += int(oldest.size)
 
+    def numbers(self, after: int = MISSING, tenant: int | None = None) -> list[int]:
+        """Numbers of the flows (of a tenant) that are above *after*, in order."""
+        used = self._width != 0
+        used[: after + 1] = False
+        if tenant is not None:
+            used &= self._tenant == tenant
+        return [int(number) for number in np.flatnonzero(used)]
+
     def __iter__(self) -> Iterator[FlowKey]:
-        return iter([self.key(number) for number in np.flatnonzero(self._width).tolist()])
+        return iter([self.key(number) for number in self.numbers()])
 
     def describe(self, key: FlowKey) -> dict[str, Any] | None:
         """All that is known of a flow, as plain data; None: it is not there."""

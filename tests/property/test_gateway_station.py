@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from statistics import fmean, stdev
@@ -163,3 +164,52 @@ def test_loss_is_that_of_md1k(load: float, queue: int) -> None:
         station.arrive(now, 64)
     empty = 1.0 if queue == 0 else math.exp(-load)
     assert station.dropped_packets / count == pytest.approx(1 - 1 / (empty + load), abs=0.01)
+
+
+@given(st.integers(0, 10**6), rates, rates, st.integers(0, 60), arrivals)
+def test_a_station_goes_on_in_another_process(
+    latency_ns: int, packet_rate: int | None, bit_rate: int | None, queue: int, events: list
+) -> None:
+    """Exported as JSON and restored in the middle, it decides every later arrival as the original does."""
+    station = Station(StationModel(latency_ns, packet_rate, bit_rate, queue, "test"))
+    now, half = 10**15, len(events) // 2
+    for gap, size, packets in events[:half]:
+        now += gap
+        station.arrive(now, size, packets)
+    other = Station.restore(json.loads(json.dumps(station.export())))
+    for gap, size, packets in events[half:]:
+        now += gap
+        assert other.arrive(now, size, packets) == station.arrive(now, size, packets)
+    assert other.as_json() == station.as_json()
+    assert other.export() == station.export()
+
+
+models = st.builds(
+    StationModel, st.integers(0, 10**6), rates, rates, st.sampled_from([0, 5, INFINITE]), st.just("test")
+)
+
+
+@given(models, models, arrivals)
+def test_a_changed_station_overtakes_nothing(before: StationModel, after: StationModel, events: list) -> None:
+    """Departures never go back when parameters change; once all of before is gone, it is like a new station."""
+    station = Station(before)
+    now, half, last = 10**15, len(events) // 2, 0
+    for position, (gap, size, packets) in enumerate(events):
+        if position == half:
+            station.change(after)
+            assert station.model == after
+        now += gap
+        due = station.arrive(now, size, packets)
+        if due is not None:
+            assert due >= max(last, now)
+            last = due
+    counted = station.served_packets + station.dropped_packets
+    assert counted == sum(packets for _, _, packets in events)
+    now += 10**15
+    for gap, size, packets in events:
+        now += gap
+        if packets > after.queue_packets:
+            continue
+        fresh = Station(after)
+        assert station.arrive(now, size, packets) == fresh.arrive(now, size, packets)
+        now = max(now, station.free_at_ns)

@@ -330,3 +330,82 @@ def both_on_one_host() -> dict[str, Any]:
         failed = bad_starts(bed)
         return {"bad_starts": failed, "proxied_ns": proxied, "other_ns": other, "ping_ns": pings, "other_frames": seen,
                 "forward_end": forward.stop(), "end": proxy.stop()}  # fmt: skip
+
+
+def _retransmissions(bed: Bed, host: str) -> int:
+    names, values = (
+        line.split() for line in bed.inside(host, "cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:")
+    )
+    return int(values[names.index("RetransSegs")])
+
+
+def _ended(daemon: Daemon) -> dict[str, Any]:
+    out, err = daemon.process.communicate(timeout=30)
+    return {"exit": daemon.process.returncode, "printed": json.loads(out or "{}"), "stderr": err}
+
+
+def forward_upgrade(size_bytes: int = 100_000_000) -> dict[str, Any]:
+    """Three daemons take over one after the other, in the middle of a TCP stream at line rate."""
+    with Bed() as bed:
+        daemon = bed.daemon("forward", GATEWAY)
+        thread, _ = serve_sink(bed)
+        sock = connect(bed)
+        data = hashlib.sha256(b"upgrade").digest() * (size_bytes // 32)
+        sender = threading.Thread(target=sock.sendall, args=(data,))
+        sender.start()
+        ends = []
+        for _ in range(3):
+            time.sleep(0.001)
+            successor = bed.daemon("forward", GATEWAY, "--take-over", fresh=False)
+            ends.append(_ended(daemon))
+            daemon = successor
+        sender.join()
+        sock.shutdown(socket.SHUT_WR)
+        answer = read_all(sock)
+        thread.join()
+        sock.close()
+        return {"same": answer == hashlib.sha256(data).digest(), "bytes": len(data), "ends": ends,
+                "retransmissions": [_retransmissions(bed, host) for host in "ab"], "end": daemon.stop()}  # fmt: skip
+
+
+def forward_upgrade_while_holding() -> dict[str, Any]:
+    """Frames held for a second change hands twice, once to a daemon that fails; they leave when they are due."""
+    count, latency_ns = 10, 1_000_000_000
+    station = replace(GATEWAY, latency_ns=latency_ns)
+    with Bed() as bed:
+        daemon = bed.daemon("forward", station)
+        with bed.namespace("a"):
+            source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with bed.namespace("b"):
+            sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sink.bind((bed.ip("b"), 9))
+        sent = []
+        for number in range(count):
+            sent.append(now_ns())
+            source.sendto(bytes([number]), (bed.ip("b"), 9))
+        wait_for(partial(_holds, daemon, count))
+        # One that serves another interface gets everything, sees that it cannot use it, and gives it back.
+        call("ip", "-n", "g", "link", "add", "other", "type", "veth", "peer", "name", "far")
+        wrong = bed.start("g", sys.executable, "-m", "gateway", "forward", "--station", str(WORK / "station-g.json"),
+                          "--control", str(daemon.control), "--neighbours", str(WORK / "neighbours.json"),
+                          "--interface", "other", "--take-over")  # fmt: skip
+        _, failure = wrong.communicate(timeout=30)
+        after_failure = daemon.stats()["held_frames"]
+        successor = bed.daemon("forward", replace(station, latency_ns=0), "--take-over", fresh=False)
+        end = _ended(daemon)
+        held = successor.stats()["held_frames"]
+        # It has no latency of its own, yet is not to overtake.
+        source.sendto(bytes([count]), (bed.ip("b"), 9))
+        came = []
+        for _ in range(count + 1):
+            number = sink.recv(10)[0]
+            came.append((number, now_ns() - sent[number] if number < count else 0))
+        source.close()
+        sink.close()
+        nobody = bed.start("g", sys.executable, "-m", "gateway", "forward", "--station", str(WORK / "station-g.json"),
+                           "--control", str(WORK / "nobody.sock"), "--neighbours", str(WORK / "neighbours.json"),
+                           "--interface", "g0", "--take-over")  # fmt: skip
+        _, alone = nobody.communicate(timeout=30)
+        return {"latency_ns": latency_ns, "came": came, "failure": failure, "after_failure": after_failure,
+                "held": held, "end": end, "alone": alone, "alone_exit": nobody.returncode,
+                "last": successor.stop()}  # fmt: skip

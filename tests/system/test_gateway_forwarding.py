@@ -25,6 +25,8 @@ EXPERIMENTS = (
     "forward_clock_step",
     "forward_interface_gone",
     "both_on_one_host",
+    "forward_upgrade",
+    "forward_upgrade_while_holding",
 )
 
 CLOCK_READINGS_NS = 2
@@ -210,3 +212,36 @@ def test_the_folder_is_used(tmp_path: Path) -> None:
     """An experiment that does not exist is an error of the test, not a skip."""
     with pytest.raises(AssertionError, match="the experiments ended with exit code"):
         run_experiments(("no_such_experiment",), tmp_path)
+
+
+def test_upgrades_lose_no_packet(measured: dict[str, Any]) -> None:
+    """Daemons take over from each other in the middle of a TCP stream at line rate.
+
+    Verify: the bytes are the same, TCP sent nothing twice, each daemon took part, and figures go on where they were.
+    """
+    result = found(measured, "forward_upgrade")
+    assert result["same"] is True
+    assert result["retransmissions"] == [0, 0]
+    counters = ended_well(result["end"])
+    assert counters["lost_frames"] == 0
+    carried = [end["printed"]["counters"]["tx_bytes"] for end in result["ends"]]
+    assert 0 < carried[0] < carried[1] < carried[2] < counters["tx_bytes"] - result["bytes"] // 4
+    assert counters["tx_bytes"] > result["bytes"]
+    for end in result["ends"]:
+        assert (end["exit"], end["stderr"], end["printed"]["handed_over"]) == (0, "", True)
+
+
+def test_held_frames_change_hands(measured: dict[str, Any]) -> None:
+    """Frames in the middle of a second's latency leave when they were to, whoever sends them, and are not overtaken.
+
+    Verify: also after a successor that fails; its error is one line, as is that of one that finds nobody to replace.
+    """
+    result = found(measured, "forward_upgrade_while_holding")
+    assert result["after_failure"] == result["held"] == result["end"]["printed"]["held_frames"] == 10
+    assert [number for number, _ in result["came"]] == list(range(11))
+    for _, took_ns in result["came"][:10]:
+        assert result["latency_ns"] <= took_ns < result["latency_ns"] + 100_000
+    assert result["failure"].endswith("serves g0, not other\n")
+    assert result["failure"].count("\n") == result["alone"].count("\n") == 1
+    assert result["alone_exit"] == 6
+    assert ended_well(result["last"])["tx_frames"] == 11

@@ -1,0 +1,182 @@
+"""Policies and flows over the control socket: from messages to a `Pipeline`'s configuration and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from emulator.messages import gateway as messages
+from gateway.dataplane.classify import Service, Tenants
+from gateway.dataplane.edits import Deltas, Edits, delta_of_sums
+from gateway.dataplane.flow_key import FlowKey
+from gateway.dataplane.flows import Decisions
+from gateway.dataplane.pipeline import Configuration, Pipeline
+from gateway.dataplane.policy import Rule
+from gateway.dataplane.reasons import Reason
+from gateway.dataplane.route import NextHop, Route, Tunnel
+from gateway.dataplane.translate import Endpoint
+
+_LOW64 = (1 << 64) - 1
+
+
+def configuration_of(policies: messages.Policies, base: Configuration) -> Configuration:
+    """What a pipeline is told.
+
+    Args:
+        policies: What the message says.
+        base: What is not in messages: the ports' Ethernet addresses and the sizes.
+    """
+    tenants = policies.tenants
+    return Configuration(
+        macs=base.macs,
+        tenants=Tenants(
+            by_vlan=_unique("VLAN", [(vlan, tenant.number) for tenant in tenants for vlan in tenant.vlans]),
+            by_port=_unique("port", [(port, tenant.number) for tenant in tenants for port in tenant.ports]),
+            by_vni=_unique("VNI", [(vni, tenant.number) for tenant in tenants for vni in tenant.vnis]),
+            addresses={tenant.number: tenant.addresses for tenant in tenants if tenant.addresses is not None},
+        ),
+        rules=[
+            Rule(
+                rule.allow,
+                rule.tenant,
+                None if rule.service is None else Service[rule.service.upper()],
+                rule.protocol,
+                rule.source,
+                rule.target,
+                rule.source_ports,
+                rule.target_ports,
+            )
+            for rule in policies.rules
+        ],
+        routes=[Route(route.tenant, route.network, route.next_hop) for route in policies.routes],
+        next_hops=[
+            NextHop(
+                hop.port,
+                mac_of(hop.target_mac),
+                mac_of(hop.source_mac),
+                hop.vlan,
+                None if hop.tunnel is None else _tunnel(hop.tunnel),
+                hop.max_bytes,
+            )
+            for hop in policies.next_hops
+        ],
+        endpoints=[
+            Endpoint(one.protocol, one.address, one.port, one.backend, one.backend_port, one.tenant)
+            for one in policies.endpoints
+        ],
+        tunnel_ends=policies.tunnel_ends,
+        services=base.services,
+        max_bytes=base.max_bytes,
+        flow_capacity=base.flow_capacity,
+    )
+
+
+def mac_of(text: str) -> bytes:
+    """The 6 bytes of an Ethernet address."""
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def _tunnel(tunnel: messages.Tunnel) -> Tunnel:
+    macs = mac_of(tunnel.target_mac), mac_of(tunnel.source_mac)
+    return Tunnel(tunnel.vni, tunnel.local, tunnel.remote, *macs, tunnel.port)
+
+
+def _unique(what: str, pairs: Sequence[tuple[int, int]]) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for name, tenant in pairs:
+        if found.setdefault(name, tenant) != tenant:
+            raise ValueError(f"{what} {name} belongs to tenants {found[name]} and {tenant}")
+    return found
+
+
+class Steering:
+    """What a daemon with a `Pipeline` offers as `Steered`.
+
+    Args:
+        pipeline: The data plane.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._policies = messages.Policies()
+        self._revision = 0
+        self.now_ns = 0
+        """The time, for flows that are installed; the daemon keeps it."""
+
+    def policies(self) -> dict[str, Any]:
+        """See `Steered`."""
+        return {"revision": self._revision, "policies": self._policies.model_dump(mode="json")}
+
+    def set_policies(self, policies: messages.Policies, if_revision: int | None = None) -> int:
+        """See `Steered`."""
+        if if_revision is not None and if_revision != self._revision:
+            raise messages.Refused(
+                messages.ErrorCode.CONFLICT, f"the policies have revision {self._revision}, not {if_revision}"
+            )
+        try:
+            self._pipeline.configure(configuration_of(policies, self._pipeline.configuration))
+        except ValueError as error:
+            raise messages.Refused(messages.ErrorCode.INVALID, messages.one_line(f"policies: {error}")) from None
+        self._policies = policies
+        self._revision += 1
+        return self._revision
+
+    def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
+        """See `Steered`."""
+        flows = self._pipeline.flows
+        numbers = flows.numbers(after, tenant)
+        page = [flows.describe(flows.key(number)) for number in numbers[:limit]]
+        return {"flows": page, "next": numbers[limit - 1] if len(numbers) > limit else None}
+
+    def install_flows(self, wanted: Sequence[messages.Flow]) -> int:
+        """See `Steered`."""
+        hops = len(self._pipeline.routes.next_hops)
+        for position, flow in enumerate(wanted):
+            if flow.next_hop is not None and flow.next_hop > hops:
+                raise messages.Refused(
+                    messages.ErrorCode.INVALID,
+                    f"flows.{position}.next_hop: there are {hops} next hops, not {flow.next_hop}",
+                )
+        flows = self._pipeline.flows
+        if len(wanted) > flows.capacity:
+            raise messages.Refused(
+                messages.ErrorCode.INVALID, f"flows: there is room for {flows.capacity}, not for {len(wanted)}"
+            )
+        for flow in wanted:
+            flows.put(key_of(flow.key), _decided(flow), self.now_ns)
+        return len(flows)
+
+    def delete_flows(self, keys: Sequence[messages.FlowKey] | None) -> int:
+        """See `Steered`."""
+        flows = self._pipeline.flows
+        if keys is None:
+            count = len(flows)
+            flows.clear()
+            return count
+        return sum(flows.remove(key_of(key)) for key in keys)
+
+
+def key_of(key: messages.FlowKey) -> FlowKey:
+    """A flow's name as the table has it."""
+    return FlowKey(key.tenant, key.protocol, key.source, key.target, key.source_port, key.target_port)
+
+
+def _decided(flow: messages.Flow) -> Decisions:
+    key = flow.key
+    source, target = flow.source or key.source, flow.target or key.target
+    source_port = key.source_port if flow.source_port is None else flow.source_port
+    target_port = key.target_port if flow.target_port is None else flow.target_port
+    old = (int(key.source), int(key.target)), (key.source_port, key.target_port)
+    new = (int(source), int(target)), (source_port, target_port)
+    edits = Edits.empty(1)
+    edits.source[0], edits.source_high[0] = int(source) & _LOW64, int(source) >> 64
+    edits.target[0], edits.target_high[0] = int(target) & _LOW64, int(target) >> 64
+    edits.source_port[0], edits.target_port[0] = source_port, target_port
+    edits.next_hop[0] = -1 if flow.next_hop is None else flow.next_hop
+    deltas = Deltas.empty(1)
+    deltas.header[0], deltas.transport[0] = delta_of_sums(old, new)
+    deltas.changes[0] = old != new
+    reason = np.array([Reason.FORWARDED if flow.allow else Reason.DENIED], np.uint8)
+    return Decisions(reason, edits, deltas, np.array([-1]), np.array([Service.OTHER]))
