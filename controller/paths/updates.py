@@ -55,7 +55,7 @@ def steps(after: Choice, changed: Iterable[Group]) -> tuple[tuple[Group, ...], .
     paths = after.plain
     columns = {node.dpid: paths.layout.graph.index[node.name] for node in paths.fabric.switches}
     placed = [(paths.layout.rows[paths.target_of(group.number)], columns[group.dpid], group) for group in changed]
-    marks = np.zeros((len(paths.targets), len(columns)), dtype=np.bool_)
+    marks = np.zeros(paths.next_hops.hops.shape, dtype=np.bool_)
     for row, column, _ in placed:
         marks[row, column] = True
     # A switch that is the only one of its target waits for nobody.

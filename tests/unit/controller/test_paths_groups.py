@@ -9,6 +9,7 @@ import pytest
 
 from controller.flows import Bucket, Group, GroupKind
 from controller.paths import MAX_PLANES, Paths, Spread, compute
+from controller.paths.choice import Choice
 from controller.paths.graph import graph_of
 from controller.paths.groups import weighted
 from controller.paths.nexthops import next_hops
@@ -16,7 +17,7 @@ from controller.paths.trees import Weights, plane_edges
 from controller.paths.updates import phases
 from emulator.errors import ControllerError
 from emulator.model.fabric import Fabric, FabricBuilder
-from tests.support.controller_fabrics import LONG, SPEC, leaf_spine
+from tests.support.controller_fabrics import LONG, SPEC, leaf_spine, random_regular
 
 GBIT = 10**9
 
@@ -173,3 +174,24 @@ def test_updates_take_few_phases() -> None:
     found = phases(paths, paths.without({cut}))
     assert len(found) <= 4
     assert phases(paths.without({cut}), paths)[-1]
+
+
+@pytest.mark.parametrize("spread", Spread)
+def test_a_failure_looks_at_few_groups(spread: Spread) -> None:
+    """Counted, not timed: what a failed link costs follows from what it changes, not from how large the fabric is.
+
+    Verify: of the groups that are made anew, at least every fourth one differs; they are a small part of all; and only
+    targets that the link led to are computed again.
+    """
+    whole = compute(random_regular(switches=150, degree=8, hosts=150), spread)
+    have = {(group.dpid, group.number): group for group in whole.groups()}
+    for link in whole.layout.graph.links[::60]:
+        broken = whole.without({link.name})
+        looked_at = list(Choice(broken).groups_that_differ(Choice(whole)))
+        differ = sum(have[group.dpid, group.number] != group for group in looked_at)
+        assert 0 < differ <= len(looked_at) <= 4 * differ
+        assert len(looked_at) <= len(have) / 10
+        both = np.flatnonzero(whole.layout.graph.link == whole.layout.graph.links.index(link))
+        led_to = np.flatnonzero(whole.next_hops.onward[:, both].any(axis=1))
+        assert broken.changed_rows.tolist() == led_to.tolist()
+        assert len(led_to) < len(whole.targets)
