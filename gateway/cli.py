@@ -1,4 +1,4 @@
-"""The command line of the data plane: ``forward``, ``proxy`` and ``ctl``.
+"""The command line of the data plane: ``forward``, ``proxy``, ``fast`` and ``ctl``.
 
 The daemons print their final figures as one JSON line when they end. The control socket's file appears when they are
 ready.
@@ -16,6 +16,7 @@ from emulator.errors import EmulatorError, ScenarioError
 from gateway.client import request
 from gateway.config import load_neighbours, load_station
 from gateway.control import Op
+from gateway.fast.daemon import run_fast
 from gateway.filter import MAX_PORTS, Instruction, without_tcp
 from gateway.forward_daemon import Inputs, run_forward
 from gateway.proxy_daemon import run_proxy
@@ -85,8 +86,12 @@ def _parser() -> argparse.ArgumentParser:
         help="bytes held per direction before reading stops (default: %(default)s)",
     )
 
+    fast = commands.add_parser("fast", help="forward as fast as can be: AF_XDP, batches, known flows in the kernel")
+    fast.add_argument("--config", required=True, type=Path, help="JSON object: see docs/dataplane.md")
+
     for command in (forward, proxy):
         command.add_argument("--station", required=True, type=Path, help="JSON object: the station's parameters")
+    for command in (forward, proxy, fast):
         command.add_argument("--control", required=True, type=Path, help="path of the control socket")
 
     control = commands.add_parser("ctl", help="ask a running daemon")
@@ -99,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> dict[str, object]:
     if arguments.command == "ctl":
         return request(arguments.control, arguments.op, arguments.timeout)
+    if arguments.command == "fast":
+        return run_fast(arguments.config, arguments.control)
     if arguments.command == "proxy":
         model = load_station(arguments.station)
         if arguments.listen in arguments.ports:

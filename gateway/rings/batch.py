@@ -12,6 +12,11 @@ Numbers = npt.NDArray[np.int64]
 Index = slice | Numbers | npt.NDArray[np.bool_]
 
 
+def records(memory: Memory, size_bytes: int) -> npt.NDArray[np.void]:
+    """All pieces of *size_bytes* of a memory, one beginning at every byte: to move a few bytes of many frames."""
+    return np.ndarray((memory.size - size_bytes + 1,), np.dtype(f"V{size_bytes}"), memory, 0, (1,))
+
+
 class Lender(Protocol):
     """Whoever owns the memory that frames of a batch lie in."""
 
@@ -26,6 +31,10 @@ class Lender(Protocol):
         Raises:
             FrameError: A frame is not lent, or is given back twice.
         """
+        ...
+
+    def headroom(self, offsets: Numbers) -> Numbers:
+        """Bytes before each of these places that a frame there may grow into."""
         ...
 
 
@@ -71,9 +80,10 @@ class Batch:
         arrivals_ns: When they arrived, if the port knows, on the port's clock.
         fragments: Further pieces of frames that are longer than a piece of memory; None: all are in one piece.
         virtio: Where the kernel's ``virtio_net_hdr`` of each lies, if the port has them.
+        captured: Where each frame began when that header was right.
     """
 
-    __slots__ = ("arrivals_ns", "fragments", "lengths", "memory", "offsets", "owner", "virtio")
+    __slots__ = ("arrivals_ns", "captured", "fragments", "lengths", "memory", "offsets", "owner", "virtio")
 
     def __init__(
         self,
@@ -83,6 +93,7 @@ class Batch:
         arrivals_ns: Numbers | None = None,
         fragments: Fragments | None = None,
         virtio: Numbers | None = None,
+        captured: Numbers | None = None,
     ) -> None:
         self.owner = owner
         self.memory = owner.memory
@@ -91,6 +102,7 @@ class Batch:
         self.arrivals_ns = arrivals_ns
         self.fragments = fragments
         self.virtio = virtio
+        self.captured = offsets.copy() if captured is None and virtio is not None else captured
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -104,6 +116,7 @@ class Batch:
             None if self.arrivals_ns is None else self.arrivals_ns[index],
             None if self.fragments is None else self.fragments.take(index),
             None if self.virtio is None else self.virtio[index],
+            None if self.captured is None else self.captured[index],
         )
 
     def places(self) -> Numbers:

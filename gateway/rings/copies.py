@@ -63,11 +63,6 @@ class CopyLedger:
         target[offset : offset + len(frame)] = np.frombuffer(frame, dtype=np.uint8)
         self.count(purpose, 1, len(frame))
 
-    def take(self, purpose: str, source: npt.NDArray[np.uint8], offset: int, length: int) -> bytes:
-        """Copy one frame out of memory into an object of its own, and count it."""
-        self.count(purpose, 1, length)
-        return source[offset : offset + length].tobytes()
-
     def count(self, purpose: str, frames: int, copied_bytes: int) -> None:
         """Count copies."""
         if frames:

@@ -64,18 +64,19 @@ class FramePool:
     Args:
         memory: The memory, one-dimensional; its length is a multiple of *frame_bytes*.
         frame_bytes: Length of a frame, a power of two.
-        base: Offset of the first frame.
+        reserved_bytes: What is kept at each frame's beginning for other things than a frame's headers.
 
     Attributes:
         count: Frames in all.
         frame_bytes: Length of a frame.
     """
 
-    def __init__(self, memory: Memory, frame_bytes: int) -> None:
+    def __init__(self, memory: Memory, frame_bytes: int, reserved_bytes: int = 0) -> None:
         if frame_bytes & (frame_bytes - 1) or len(memory) % frame_bytes:
             raise GatewayError(f"{len(memory)} bytes cannot be cut into frames of {frame_bytes} bytes")
         self._memory = memory
         self.frame_bytes = frame_bytes
+        self._reserved = reserved_bytes
         self.count = len(memory) // frame_bytes
         self._shift = frame_bytes.bit_length() - 1
         # A stack of the free frames' offsets: the frame that was used last is used next, while caches know it.
@@ -172,6 +173,10 @@ class FramePool:
     def release(self, offsets: Numbers) -> None:
         """See `gateway.rings.batch.Lender`."""
         self.give(offsets, LENT)
+
+    def headroom(self, offsets: Numbers) -> Numbers:
+        """See `gateway.rings.batch.Lender`."""
+        return (offsets & (self.frame_bytes - 1)) - self._reserved
 
     def reclaim(self, owner: int) -> int:
         """Free all that an owner has which is no more; how many frames that were."""

@@ -32,15 +32,16 @@ from gateway.ring import (
     SOL_PACKET,
     TPACKET_V2,
 )
-from gateway.rings.batch import Batch, Memory, Numbers
+from gateway.rings.batch import Batch, Memory, Numbers, records
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FrameError
 from gateway.rings.index import require_ordered_memory
 from gateway.rings.messages import FrameSender
-from gateway.rings.port import PortCounters
+from gateway.rings.port import PortCounters, check_interface
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
 _KERNEL, _USER, _VLAN_VALID = 0, 1, 1 << 4
+_PACKET_RESERVE = 12
 _HEADER = np.dtype(
     [
         ("status", "=u4"),
@@ -59,7 +60,10 @@ _HEADER = np.dtype(
 _OVERHEAD_BYTES = 128
 """Room before a frame in its slot: header, link-layer address, ``virtio_net_hdr``, alignment."""
 _SPARE_BYTES = 36
-"""Where in a slot, behind tpacket2_hdr, nobody looks: in the link-layer address that the kernel leaves there."""
+"""Where in a slot, behind tpacket2_hdr, nobody looks: in the link-layer address that the kernel leaves there. What is
+known of checksums is put there, so that headers can be put before the frame."""
+_TAKEN_BYTES = 52
+"""What the kernel and we write at a slot's beginning."""
 _TAG_BYTES = 4
 _BLOCK_BYTES = 1 << 20
 _SUPER_PACKET_BYTES = 65_550
@@ -119,6 +123,10 @@ class SlotRing:
             raise FrameError("a slot is given back twice at once")
         self._status[numbers] = _KERNEL
 
+    def headroom(self, offsets: Numbers) -> Numbers:
+        """See `gateway.rings.batch.Lender`."""
+        return (offsets & (self.slot_bytes - 1)) - _TAKEN_BYTES
+
     def close(self) -> None:
         """Let go of the mapping."""
         self.memory = self.memory[:0].copy()
@@ -132,6 +140,7 @@ class MappedPort:
     Args:
         interface: Name of an Ethernet interface in this network namespace.
         slots: Frames that it can hold.
+        headroom_bytes: Room before each frame for headers that are to come.
         accept: Classic BPF program that says which frames come into the ring; empty: all.
 
     Raises:
@@ -144,6 +153,7 @@ class MappedPort:
         self,
         interface: str,
         slots: int = 2048,
+        headroom_bytes: int = 0,
         accept: tuple[Instruction, ...] = (),
         copies: CopyLedger | None = None,
     ) -> None:
@@ -158,7 +168,7 @@ class MappedPort:
         except PermissionError:
             raise GatewayError(f"no packet socket on {interface}: run as root of its namespace") from None
         try:
-            self._open(slots, accept)
+            self._open(slots, headroom_bytes, accept)
         except OSError as error:
             self._socket.close()
             raise GatewayError(f"cannot set up a ring on {interface}: {error.strerror or error}") from None
@@ -166,17 +176,18 @@ class MappedPort:
             self._socket.close()
             raise
 
-    def _open(self, slots: int, accept: tuple[Instruction, ...]) -> None:
+    def _open(self, slots: int, headroom_bytes: int, accept: tuple[Instruction, ...]) -> None:
         sock = self._socket
         self.mac = mac_address(sock, self.interface)
         frame_bytes = mtu_bytes(sock, self.interface) + 14 + _TAG_BYTES
         if carries_super_packets(sock, self.interface):
             frame_bytes = max(frame_bytes, _SUPER_PACKET_BYTES)
-        slot_bytes = 1 << (frame_bytes + _OVERHEAD_BYTES - 1).bit_length()
+        slot_bytes = 1 << (frame_bytes + _OVERHEAD_BYTES + headroom_bytes - 1).bit_length()
         blocks = max(1, slots * slot_bytes // _BLOCK_BYTES)
         sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
         sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
         sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        sock.setsockopt(SOL_PACKET, _PACKET_RESERVE, headroom_bytes)
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
         if accept:
             attach(sock, accept)
@@ -199,12 +210,15 @@ class MappedPort:
         offsets = slots + headers["mac"]
         lengths = headers["captured"].astype(np.int64)
         arrivals = headers["seconds"].astype(np.int64) * 1_000_000_000 + headers["nanoseconds"]
-        batch = Batch(self._ring, offsets, lengths, arrivals, virtio=offsets - HEADER_BYTES)
+        spare = slots + _SPARE_BYTES
+        notes = records(self._ring.memory, HEADER_BYTES)
+        notes[spare] = notes[offsets - HEADER_BYTES]
+        batch = Batch(self._ring, offsets, lengths, arrivals, virtio=spare)
         self.counters.rx_frames += len(slots)
         self.counters.rx_bytes += int(lengths.sum())
         tagged = headers["status"] & _VLAN_VALID
         if tagged.any():
-            self._put_tags_back(batch, slots, headers, np.flatnonzero(tagged))
+            self._put_tags_back(batch, headers, np.flatnonzero(tagged))
         cut = headers["captured"] != headers["length"]
         if cut.any():
             self.counters.cut_frames += int(np.count_nonzero(cut))
@@ -212,26 +226,21 @@ class MappedPort:
             batch = batch.take(~cut)
         return batch
 
-    def _put_tags_back(self, batch: Batch, slots: Numbers, headers: npt.NDArray[Any], which: Numbers) -> None:
+    def _put_tags_back(self, batch: Batch, headers: npt.NDArray[Any], which: Numbers) -> None:
         """The kernel takes VLAN tags out of frames; put them where they were, which moves the addresses by a tag."""
         memory = batch.memory
-        if batch.virtio is None:
-            return
         for number in which.tolist():
-            start, spare = int(batch.offsets[number]), int(slots[number]) + _SPARE_BYTES
-            memory[spare : spare + HEADER_BYTES] = memory[start - HEADER_BYTES : start].copy()
+            start = int(batch.offsets[number])
             memory[start - _TAG_BYTES : start + 8] = memory[start : start + 12].copy()
             tag = struct.pack("!HH", int(headers["tag_type"][number]) or 0x8100, int(headers["tag"][number]))
             memory[start + 8 : start + 12] = np.frombuffer(tag, dtype=np.uint8)
-            batch.virtio[number] = spare
             batch.offsets[number] -= _TAG_BYTES
             batch.lengths[number] += _TAG_BYTES
             self.copies.count("VLAN tag", 1, 12)
 
     def send(self, batch: Batch) -> int:
         """See `Port.send`; frames of any memory are sent from where they lie."""
-        if batch.virtio is not None and isinstance(batch.owner, SlotRing):
-            follow_frames(batch, _captured_at(batch, batch.owner.slot_bytes))
+        follow_frames(batch)
         refused = self._sender.refused
         count = self._sender.send(batch)
         taken = batch.take(slice(count))
@@ -249,16 +258,8 @@ class MappedPort:
         return True
 
     def check(self) -> None:
-        """Make sure that the interface is still there.
-
-        Raises:
-            GatewayError: It is gone.
-        """
-        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        try:
-            socket.if_nametoindex(self.interface)
-        except OSError:
-            raise GatewayError(f"the interface {self.interface} is gone") from None
+        """See `Port.check`."""
+        check_interface(self._socket, self.interface)
 
     def accounting(self) -> Accounting:
         """See `Port.accounting`."""
@@ -298,11 +299,3 @@ class MappedPort:
         """See `Port.close`."""
         self._ring.close()
         self._socket.close()
-
-
-def _captured_at(batch: Batch, slot_bytes: int) -> Numbers:
-    """Where frames began when they came out of the kernel (or had their tag put back)."""
-    slots = batch.offsets & -slot_bytes
-    headers = batch.memory.reshape(-1, slot_bytes)[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
-    captured: Numbers = slots + headers["mac"][slots // slot_bytes].astype(np.int64)
-    return captured

@@ -95,6 +95,9 @@ class MemoryPort:
         """See `Port.fileno`; there is nothing to wait for."""
         return -1
 
+    def check(self) -> None:
+        """See `Port.check`: it is always there."""
+
     def accounting(self) -> Accounting:
         """See `Port.accounting`."""
         return Accounting(rx=len(self._arrived))

@@ -21,7 +21,7 @@ from gateway.ring import ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, P
 from gateway.rings.batch import Batch
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FramePool
-from gateway.rings.port import PortCounters
+from gateway.rings.port import PortCounters, check_interface
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
 _HEADROOM_BYTES = 128
@@ -53,7 +53,7 @@ class PlainPort:
         self.counters = PortCounters()
         self.copies = copies or CopyLedger()
         self._lost = 0
-        self._pool = FramePool(np.zeros(frames * _FRAME_BYTES, dtype=np.uint8), _FRAME_BYTES)
+        self._pool = FramePool(np.zeros(frames * _FRAME_BYTES, dtype=np.uint8), _FRAME_BYTES, HEADER_BYTES)
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except PermissionError:
@@ -80,6 +80,7 @@ class PlainPort:
         """See `Port.receive`."""
         taken = self._pool.lend(limit)
         count = 0
+        memory = self._pool.memory
         lengths = np.zeros(len(taken), dtype=np.int64)
         for offset in taken.tolist():
             try:
@@ -92,18 +93,19 @@ class PlainPort:
                 raise GatewayError(f"cannot receive on {self.interface}: {error.strerror}") from None
             self.copies.put("out of recv's object", self._pool.memory, offset + _HEADROOM_BYTES - HEADER_BYTES, data)
             lengths[count] = len(data) - HEADER_BYTES
+            at = offset + _HEADROOM_BYTES
+            memory[offset : offset + HEADER_BYTES] = memory[at - HEADER_BYTES : at]
             count += 1
         self._pool.release(taken[count:])
         offsets = taken[:count] + _HEADROOM_BYTES
         self.counters.wakeups += count + 1
         self.counters.rx_frames += count
         self.counters.rx_bytes += int(lengths[:count].sum())
-        return Batch(self._pool, offsets, lengths[:count], virtio=offsets - HEADER_BYTES)
+        return Batch(self._pool, offsets, lengths[:count], virtio=taken[:count])
 
     def send(self, batch: Batch) -> int:
         """See `Port.send`."""
-        if isinstance(batch.owner, FramePool) and batch.owner.frame_bytes == _FRAME_BYTES:
-            follow_frames(batch, (batch.offsets & -_FRAME_BYTES) + _HEADROOM_BYTES)
+        follow_frames(batch)
         count = 0
         for number in range(len(batch)):
             try:
@@ -122,17 +124,21 @@ class PlainPort:
         return count
 
     def _joined(self, batch: Batch, number: int) -> bytes:
-        start, length = int(batch.offsets[number]), int(batch.lengths[number])
-        virtio = int(batch.virtio[number]) if batch.virtio is not None else -1
-        if virtio >= 0 and virtio + HEADER_BYTES == start:
-            return self.copies.take("into send's object", batch.memory, virtio, HEADER_BYTES + length)
-        header = batch.memory[virtio : virtio + HEADER_BYTES].tobytes() if virtio >= 0 else bytes(HEADER_BYTES)
-        self.copies.count("into send's object", 1, length)
-        return header + batch.frame(number)
+        """One object of the kernel's note and the frame."""
+        note = bytes(HEADER_BYTES)
+        if batch.virtio is not None:
+            at = int(batch.virtio[number])
+            note = batch.memory[at : at + HEADER_BYTES].tobytes()
+        self.copies.count("into send's object", 1, int(batch.lengths[number]))
+        return note + batch.frame(number)
 
     def flush(self) -> bool:
         """See `Port.flush`: what was sent has left."""
         return True
+
+    def check(self) -> None:
+        """See `Port.check`."""
+        check_interface(self._socket, self.interface)
 
     def accounting(self) -> Accounting:
         """See `Port.accounting`: the kernel has frames of its own."""

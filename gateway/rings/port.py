@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from emulator.errors import GatewayError
 from gateway.rings.batch import Batch
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting
@@ -98,6 +100,14 @@ class Port(Protocol):
         """To wait for arrivals (readable)."""
         ...
 
+    def check(self) -> None:
+        """Make sure that the interface is still there, after waiting for it ended with an error.
+
+        Raises:
+            GatewayError: It is gone. (One that is merely down may come up again.)
+        """
+        ...
+
     def accounting(self) -> Accounting:
         """Where the frames are that this port has given to the kernel."""
         ...
@@ -113,3 +123,12 @@ class Port(Protocol):
     def close(self) -> None:
         """Give everything back. Frames that are lent from its memory are gone, if the memory is its own."""
         ...
+
+
+def check_interface(sock: socket.socket, interface: str) -> None:
+    """What `Port.check` does for a socket on an interface."""
+    sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    try:
+        socket.if_nametoindex(interface)
+    except OSError:
+        raise GatewayError(f"the interface {interface} is gone") from None

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from gateway.rings.batch import Batch, Numbers
+from gateway.rings.batch import Batch
 
 HEADER_BYTES = 10
 _NEEDS_CHECKSUM = 1
 _KIND = np.dtype([("flags", "u1"), ("segmentation", "u1"), ("rest", "<u2", (2,)), ("start", "<u2"), ("place", "<u2")])
 
 
-def follow_frames(batch: Batch, captured_at: Numbers) -> None:
+def follow_frames(batch: Batch) -> None:
     """Correct the headers of frames that begin elsewhere than where they were captured.
 
     A step that put a header before a frame moved its start; what the header says of the checksum counts from there.
-
-    Args:
-        batch: Frames with such headers.
-        captured_at: Where each began when it was captured.
     """
-    if batch.virtio is None:
+    if batch.virtio is None or batch.captured is None:
         return
-    moved = np.flatnonzero(captured_at != batch.offsets)
-    for number in moved.tolist():
+    for number in np.flatnonzero(batch.captured != batch.offsets).tolist():
         at = int(batch.virtio[number])
-        header = batch.memory[at : at + HEADER_BYTES].view(_KIND)[0]
-        if header["flags"] & _NEEDS_CHECKSUM:
-            header["start"] += int(captured_at[number] - batch.offsets[number])
+        header = batch.memory[at : at + HEADER_BYTES].view(_KIND)
+        if header["flags"][0] & _NEEDS_CHECKSUM:
+            header["start"] += int(batch.captured[number] - batch.offsets[number])
+    batch.captured = batch.offsets.copy()

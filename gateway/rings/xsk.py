@@ -29,7 +29,7 @@ from gateway.rings.batch import Batch, Fragments, Numbers
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import LENT, Accounting
 from gateway.rings.index import Consumer, Producer, RingMemory
-from gateway.rings.port import PortCounters
+from gateway.rings.port import PortCounters, check_interface
 from gateway.rings.umem import Umem
 
 _SO_SNDBUFFORCE = 32
@@ -408,6 +408,10 @@ class XskPort:
         except OSError as error:
             if error.errno not in _TRY_AGAIN and error.errno not in _DOWN:
                 raise GatewayError(f"AF_XDP on {self.interface}: {error.strerror}") from None
+
+    def check(self) -> None:
+        """See `Port.check`."""
+        check_interface(self._socket, self.interface)
 
     def accounting(self) -> Accounting:
         """See `Port.accounting`."""

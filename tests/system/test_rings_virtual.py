@@ -1,4 +1,4 @@
-"""Runs the tests of the batch ports and of the offload on veth in one virtual-time kernel, and reports each of them here."""
+"""Runs the tests of batch ports, offload and fast gateway on veth in one virtual-time kernel, each reported here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-GUESTS = [FOLDER / "rings_guest.py", FOLDER / "offload_guest.py"]
+GUESTS = [FOLDER / "rings_guest.py", FOLDER / "offload_guest.py", FOLDER / "fast_guest.py"]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,217 @@
+"""The fast gateway's daemon: ports, pipeline and offload, its control socket and signals, from start to clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ScenarioError
+from gateway.control import ControlServer
+from gateway.dataplane.pipeline import Configuration, Pipeline
+from gateway.fast.config import FastConfig, load_fast
+from gateway.fast.forwarder import Forwarder
+from gateway.fast.offloader import Offloader
+from gateway.fast.ports import Ports, open_ports
+from gateway.interface import own_addresses, refuse_kernel_forwarding
+from gateway.loop import Handler, Loop, StopSignals
+from gateway.rings.port import Port
+from gateway.timer import CLOCK_MONOTONIC, Timer
+
+_TURNS = 64
+"""Turns between two looks at control socket and signals while frames keep coming."""
+_FIXED = ("kind", "ports", "frames", "ring_entries", "headroom_bytes", "hook", "mode", "offload", "batch_frames")
+"""What the ports were opened with."""
+_STEPS_PER_IDLE_TIME = 4
+_LONGEST_STEP_NS = 1_000_000_000
+
+
+class FastDaemon:
+    """Forwards until it is told to stop.
+
+    Args:
+        path: The file of the configuration.
+        config: What it says.
+        ports: What was opened for it.
+        pipeline: Decides.
+        control: Path of the control socket.
+    """
+
+    mode = "fast"
+
+    def __init__(self, path: Path, config: FastConfig, ports: Ports, pipeline: Pipeline, control: Path) -> None:
+        self._path = path
+        self._config = config
+        self._ports = ports
+        self._control_path = control
+        self._offloader = None
+        if ports.offload is not None:
+            self._offloader = Offloader(ports.offload, pipeline, [port.interface for port in config.ports])
+            self.rejected = self._offloader.revalidate()
+        decided = None if self._offloader is None else self._offloader.flows_began
+        self._pipeline = pipeline
+        self._forwarder = Forwarder(ports.queues, pipeline, config.batch_frames, decided)
+        self._step_ns = min(_LONGEST_STEP_NS, config.idle_ns // _STEPS_PER_IDLE_TIME)
+        self._stopping = False
+        self._answered = False
+        self._now_ns = 0
+
+    def stats(self) -> dict[str, Any]:
+        """See `Controlled`."""
+        ports = self._ports
+        figures = {
+            "mode": self.mode,
+            "kind": self._config.kind.value,
+            **self._forwarder.as_json(),
+            "copies": ports.copies.as_json(),
+        }
+        if ports.umem is not None:
+            pool = ports.umem.pool
+            figures["frames"] = {"all": pool.count, "free": pool.free, "lent": pool.lent}
+        if self._offloader is not None and ports.offload is not None:
+            audit = ports.offload.flows.audit(repair=True)
+            figures["offload"] = {
+                **self._offloader.as_json(),
+                "rejected": self.rejected,
+                "audit": audit.as_json(),
+            }
+        return figures
+
+    def drain(self) -> None:
+        """See `Controlled`."""
+        self._answered = False
+        self._forwarder.draining = True
+        if self._ports.offload is not None and not self._stays():
+            self._ports.offload.flows.clear()
+
+    def reload(self) -> dict[str, Any]:
+        """Read the configuration again; on errors nothing changes. Flows are decided anew, known or offloaded.
+
+        Raises:
+            ScenarioError: It is wrong, or wants other ports than those that are open.
+        """
+        config = load_fast(self._path)
+        for name in _FIXED:
+            if getattr(config, name) != getattr(self._config, name):
+                raise ScenarioError("this cannot change while the daemon runs", file=str(self._path), key=name)
+        ports = self._ports
+        _configure(self._pipeline, self._path, config.for_host(ports.macs, own_addresses(), ports.mtus))
+        self._config = config
+        rejected = 0
+        if self._offloader is not None:
+            rejected = self._offloader.revalidate()
+            self.rejected += rejected
+        return {"rules": len(config.configuration.rules), "offloaded_flows_removed": rejected}
+
+    def _stays(self) -> bool:
+        return self._stopping and self._config.offload is not None and self._config.offload.stay
+
+    def stop(self) -> None:
+        """See `Controlled`."""
+        self._stopping = True
+        self.drain()
+
+    def run(self) -> dict[str, Any]:
+        """Forward until stopped by the control socket or a signal.
+
+        Returns:
+            The final figures.
+        """
+        with contextlib.ExitStack() as stack:
+            loop = Loop()
+            stack.callback(loop.close)
+            timer = Timer(CLOCK_MONOTONIC)
+            stack.callback(timer.close)
+            stack.enter_context(StopSignals(loop, self.stop))
+            for _, port in self._ports.all():
+                loop.add(port.fileno(), _watcher(port), select.EPOLLIN)
+            if self._offloader is not None:
+                loop.add(timer.fileno(), lambda _events: self._step(timer))
+                self._step(timer)
+            control = ControlServer(self._control_path, loop, self)
+            stack.callback(control.close)
+            self._loop(loop, control)
+            return self.stats()
+
+    def _step(self, timer: Timer) -> None:
+        now_ns = self._time_ns()
+        if self._offloader is not None:
+            self._offloader.step(now_ns, self._config.idle_ns)
+        timer.arm(now_ns + self._step_ns)
+
+    def _time_ns(self) -> int:
+        """The time, later each time than before."""
+        self._now_ns = max(self._now_ns + 1, time.monotonic_ns())
+        return self._now_ns
+
+    def _loop(self, loop: Loop, control: ControlServer) -> None:
+        """The hot loop. While frames keep coming it does not sleep; the kernel is asked for events now and then."""
+        forwarder = self._forwarder
+        while True:
+            for _ in range(_TURNS):
+                if not forwarder.turn(self._time_ns()):
+                    break
+            else:
+                loop.dispatch(loop.wait_idle(0))
+                continue
+            left = forwarder.flush()
+            if forwarder.draining and left and not self._answered:
+                self._answered = True
+                control.finished()
+                if self._stopping:
+                    return
+            loop.dispatch(loop.wait_idle())
+
+
+def _watcher(port: Port) -> Handler:
+    """What is done on an event of a port: frames are received from all ports anyway, so only errors are looked at."""
+
+    def watch(events: int) -> None:
+        if events & select.EPOLLERR:
+            port.check()
+
+    return watch
+
+
+def _configure(pipeline: Pipeline, path: Path, configuration: Configuration) -> None:
+    try:
+        pipeline.configure(configuration)
+    except ValueError as error:
+        raise ScenarioError(str(error), file=str(path)) from None
+
+
+def run_fast(path: Path, control: Path) -> dict[str, Any]:
+    """Set up a fast gateway and run it to its end.
+
+    Args:
+        path: Its configuration.
+        control: Path of its control socket.
+
+    Returns:
+        The final figures.
+
+    Raises:
+        ScenarioError: The configuration is wrong.
+        GatewayError: A port, the offload or the control socket cannot be had.
+    """
+    config = load_fast(path)
+    refuse_kernel_forwarding()
+    own = own_addresses()
+    steered = own - set(config.configuration.tunnel_ends)
+    ports = open_ports(config, steered)
+    offload = ports.offload
+    try:
+        try:
+            pipeline = Pipeline(config.for_host(ports.macs, own, ports.mtus))
+        except ValueError as error:
+            raise ScenarioError(str(error), file=str(path)) from None
+        figures = FastDaemon(path, config, ports, pipeline, control).run()
+        if offload is not None and config.offload is not None and not config.offload.stay:
+            offload.withdraw()
+        return figures
+    finally:
+        if offload is not None:
+            offload.leave()
+        ports.close()

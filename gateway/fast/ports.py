@@ -1,0 +1,125 @@
+"""Opens the batch ports that the configuration asks for, and steers packets to them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from gateway.fast.config import FastConfig, PortKind
+from gateway.interface import mtu_bytes
+from gateway.offload.offloading import Offload
+from gateway.offload.steering import Steering
+from gateway.rings.copies import CopyLedger
+from gateway.rings.mapped import MappedPort
+from gateway.rings.plain import PlainPort
+from gateway.rings.port import Port
+from gateway.rings.umem import Umem, UmemPlan
+from gateway.rings.xsk import RingSizes, XskPort
+
+
+@dataclass
+class Ports:
+    """What was opened.
+
+    Attributes:
+        queues: For each port its queues, each of which is a batch port.
+        copies: Where copies of frames in user space are counted, of all ports together.
+        mtus: Longest IP packet of each port.
+        offload: The offload, if there is one.
+        umem: The memory that AF_XDP ports share.
+    """
+
+    queues: list[list[Port]] = field(default_factory=list)
+    copies: CopyLedger = field(default_factory=CopyLedger)
+    mtus: dict[int, int] = field(default_factory=dict)
+    offload: Offload | None = None
+    umem: Umem | None = None
+    _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    @property
+    def macs(self) -> dict[int, bytes]:
+        """Ethernet address of each port."""
+        return {number: queues[0].mac for number, queues in enumerate(self.queues)}
+
+    def all(self) -> list[tuple[int, Port]]:
+        """All batch ports, with the number of the port that each belongs to."""
+        return [(number, port) for number, queues in enumerate(self.queues) for port in queues]
+
+    def close(self) -> None:
+        """Close everything but the offload, which is its owner's to leave or to withdraw."""
+        self._undo.close()
+
+
+def open_ports(config: FastConfig, own: Iterable[IPv4Address]) -> Ports:
+    """Open all ports.
+
+    Args:
+        config: The configuration.
+        own: The host's own addresses; with AF_XDP, packets for them go to the host's stack.
+
+    Raises:
+        GatewayError: The kernel refuses one.
+    """
+    ports = Ports()
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            for number, settings in enumerate(config.ports):
+                # Names of interfaces that are not there are reported by the ports themselves.
+                with contextlib.suppress(OSError):
+                    ports.mtus[number] = mtu_bytes(probe, settings.interface)
+        if config.kind is PortKind.AF_XDP:
+            _open_xsk(ports, config, own)
+        else:
+            for settings in config.ports:
+                port = _open_packet(config, settings.interface, ports.copies)
+                ports._undo.callback(port.close)
+                ports.queues.append([port])
+    except BaseException:
+        ports.close()
+        raise
+    return ports
+
+
+def _open_packet(config: FastConfig, interface: str, copies: CopyLedger) -> Port:
+    if config.kind is PortKind.PACKET_MMAP:
+        return MappedPort(interface, config.frames, config.headroom_bytes, copies=copies)
+    return PlainPort(interface, min(config.frames, config.batch_frames), copies=copies)
+
+
+def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> None:
+    longest = max(ports.mtus.values(), default=1500)
+    plan = UmemPlan.for_mtu(longest, config.frames, config.headroom_bytes)
+    ports.umem = umem = Umem(plan)
+    ports._undo.callback(umem.close)
+    sizes = RingSizes(*[config.ring_entries] * 4)
+    for settings in config.ports:
+        queues: list[Port] = []
+        ports.queues.append(queues)
+        for queue in range(settings.queues):
+            port = XskPort(
+                umem,
+                settings.interface,
+                queue,
+                sizes,
+                mode=config.mode,
+                long_frames=longest + 14 > plan.room_bytes,
+                copies=ports.copies,
+            )
+            ports._undo.callback(port.close)
+            queues.append(port)
+    # Packets come only when there is somebody to take them.
+    names = [settings.interface for settings in config.ports]
+    if config.offload is not None:
+        ports.offload = Offload(names, config.offload.folder, config.offload.capacity, own, config.hook)
+        for settings, queues in zip(config.ports, ports.queues, strict=True):
+            for queue, one in enumerate(queues):
+                ports.offload.add_socket(settings.interface, queue, one.fileno())
+        return
+    for name, queues in zip(names, ports.queues, strict=True):
+        steering = Steering(name, own, config.hook)
+        ports._undo.callback(steering.close)
+        for queue, one in enumerate(queues):
+            steering.add_socket(queue, one.fileno())
