@@ -37,6 +37,8 @@ _STATUS: Mapping[Why, int] = {
     Why.FULL: 409,
 }
 _FIELD = re.compile(r"[^.\[\]]+")
+_KEY = "name"
+"""What refusals call a resource's key, which stands in the address and not in the body."""
 _ETAG = {"ETag": "The resource's version."}
 _WHERE: Mapping[Kind, tuple[str, str, type[BaseModel]]] = {
     Kind.TENANTS: ("/v1/tenants", "name", schemas.Tenants),
@@ -191,6 +193,6 @@ class _Collection:
 def refusal(error: Refused) -> Problem:
     """A refused change as a problem."""
     status = _STATUS[error.why]
-    if error.field is None:
+    if error.field in (None, _KEY):
         return Problem(status, error.detail)
-    return unprocessable([{"pointer": pointer(_FIELD.findall(error.field)), "detail": error.detail}], status)
+    return unprocessable([{"pointer": pointer(_FIELD.findall(error.field or "")), "detail": error.detail}], status)
