@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gateway.dataplane.classify import Service, Tenants
 from gateway.dataplane.edits import Deltas, Edits, delta_of_sums
 from gateway.dataplane.flow_key import FlowKey
 from gateway.dataplane.flows import Decisions
+from gateway.dataplane.headers import TCP
 from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.dataplane.policy import Rule
 from gateway.dataplane.reasons import Reason
@@ -19,6 +20,13 @@ from gateway.dataplane.route import NextHop, Route, Tunnel
 from gateway.dataplane.translate import Endpoint
 
 _LOW64 = (1 << 64) - 1
+_SERVICE_NAMES: Mapping[Service, messages.ServiceName] = {
+    Service.OTHER: "other",
+    Service.BLOCK: "block",
+    Service.FILE: "file",
+    Service.OBJECT: "object",
+    Service.COMPUTE: "compute",
+}
 
 
 def configuration_of(policies: messages.Policies, base: Configuration) -> Configuration:
@@ -73,6 +81,79 @@ def configuration_of(policies: messages.Policies, base: Configuration) -> Config
     )
 
 
+def policies_of(configuration: Configuration) -> messages.Policies:
+    """The inverse of `configuration_of`: what a message would have to say."""
+    tenants = configuration.tenants
+    numbers = {*tenants.by_vlan.values(), *tenants.by_port.values(), *tenants.by_vni.values(), *tenants.addresses}
+    return messages.Policies(
+        tenants=tuple(
+            messages.Tenant(
+                number=number,
+                vlans=_names_of(tenants.by_vlan, number),
+                ports=_names_of(tenants.by_port, number),
+                vnis=_names_of(tenants.by_vni, number),
+                addresses=tuple(tenants.addresses[number]) if number in tenants.addresses else None,
+            )
+            for number in sorted(numbers)
+        ),
+        rules=tuple(
+            messages.Rule(
+                allow=rule.allow,
+                tenant=rule.tenant,
+                service=None if rule.service is None else _SERVICE_NAMES[rule.service],
+                protocol=rule.protocol,
+                source=rule.source,
+                target=rule.target,
+                source_ports=rule.source_ports,
+                target_ports=rule.target_ports,
+            )
+            for rule in configuration.rules
+        ),
+        endpoints=tuple(
+            messages.Endpoint(
+                protocol=6 if one.protocol == TCP else 17,
+                address=one.address,
+                port=one.port,
+                backend=one.backend,
+                backend_port=one.backend_port,
+                tenant=one.tenant,
+            )
+            for one in configuration.endpoints
+        ),
+        next_hops=tuple(
+            messages.NextHop(
+                port=hop.port,
+                target_mac=hop.target_mac.hex(":"),
+                source_mac=hop.source_mac.hex(":"),
+                vlan=hop.vlan,
+                tunnel=None if hop.tunnel is None else _tunnel_message(hop.tunnel),
+                max_bytes=hop.max_bytes,
+            )
+            for hop in configuration.next_hops
+        ),
+        routes=tuple(
+            messages.Route(tenant=one.tenant, network=one.network, next_hop=one.next_hop)
+            for one in configuration.routes
+        ),
+        tunnel_ends=tuple(configuration.tunnel_ends),
+    )
+
+
+def _names_of(mapping: Mapping[int, int], tenant: int) -> tuple[int, ...]:
+    return tuple(sorted(name for name, owner in mapping.items() if owner == tenant))
+
+
+def _tunnel_message(tunnel: Tunnel) -> messages.Tunnel:
+    return messages.Tunnel(
+        vni=tunnel.vni,
+        local=tunnel.local,
+        remote=tunnel.remote,
+        target_mac=tunnel.target_mac.hex(":"),
+        source_mac=tunnel.source_mac.hex(":"),
+        port=tunnel.port,
+    )
+
+
 def mac_of(text: str) -> bytes:
     """The 6 bytes of an Ethernet address."""
     return bytes.fromhex(text.replace(":", ""))
@@ -96,14 +177,43 @@ class Steering:
 
     Args:
         pipeline: The data plane.
+        told: What it was told, before it was fitted to the host.
+        fit: Fits a configuration to the host.
+        changed: Is called with the names of flows that were decided from outside; None: anything may be decided
+            otherwise than before.
+
+    Attributes:
+        now_ns: The time, for flows that are installed; the daemon keeps it.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        told: Configuration | None = None,
+        fit: Callable[[Configuration], Configuration] = lambda configuration: configuration,
+        changed: Callable[[Sequence[FlowKey] | None], None] = lambda _keys: None,
+    ) -> None:
         self._pipeline = pipeline
-        self._policies = messages.Policies()
+        self._told = told or pipeline.configuration
+        self._fit = fit
+        self._changed = changed
+        self._policies = policies_of(self._told)
         self._revision = 0
         self.now_ns = 0
-        """The time, for flows that are installed; the daemon keeps it."""
+
+    def tell(self, told: Configuration) -> None:
+        """Take a configuration over that does not come from the control socket.
+
+        Raises:
+            ValueError: It cannot be; nothing changed.
+        """
+        self._configure(told, policies_of(told))
+
+    def _configure(self, told: Configuration, policies: messages.Policies) -> None:
+        self._pipeline.configure(self._fit(told))
+        self._told, self._policies = told, policies
+        self._revision += 1
+        self._changed(None)
 
     def policies(self) -> dict[str, Any]:
         """See `Steered`."""
@@ -116,11 +226,9 @@ class Steering:
                 messages.ErrorCode.CONFLICT, f"the policies have revision {self._revision}, not {if_revision}"
             )
         try:
-            self._pipeline.configure(configuration_of(policies, self._pipeline.configuration))
+            self._configure(configuration_of(policies, self._told), policies)
         except ValueError as error:
             raise messages.Refused(messages.ErrorCode.INVALID, messages.one_line(f"policies: {error}")) from None
-        self._policies = policies
-        self._revision += 1
         return self._revision
 
     def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
@@ -146,6 +254,7 @@ class Steering:
             )
         for flow in wanted:
             flows.put(key_of(flow.key), _decided(flow), self.now_ns)
+        self._changed([key_of(flow.key) for flow in wanted])
         return len(flows)
 
     def delete_flows(self, keys: Sequence[messages.FlowKey] | None) -> int:
@@ -154,8 +263,12 @@ class Steering:
         if keys is None:
             count = len(flows)
             flows.clear()
+            self._changed(None)
             return count
-        return sum(flows.remove(key_of(key)) for key in keys)
+        names = [key_of(key) for key in keys]
+        count = sum(flows.remove(name) for name in names)
+        self._changed(names)
+        return count
 
 
 def key_of(key: messages.FlowKey) -> FlowKey:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import IPv4Address, ip_network
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.errors import GatewayError
-from emulator.messages.gateway import MAX_FLOWS, ErrorCode, Policies, Refused, parse_policies, parse_request
+from emulator.messages.gateway import (
+    MAX_FLOWS,
+    ErrorCode,
+    Flow,
+    FlowKey,
+    Policies,
+    Refused,
+    parse_policies,
+    parse_request,
+)
 from gateway.client import ControlClient, RefusedByDaemon, request
 from gateway.control import MAX_CLIENTS, MAX_LINE_BYTES, ControlServer
 from gateway.control_requests import handle, operations
 from gateway.dataplane.pipeline import Configuration, Pipeline
+from gateway.dataplane.route import Route
 from gateway.loop import Loop
-from gateway.steering import Steering
+from gateway.steering import Steering, configuration_of, key_of, policies_of
 from gateway.upgrade import Predecessor
 from tests.support.dataplane_frames import Batch, ethernet, ipv4
 from tests.support.gateway_control import Running
@@ -453,3 +464,37 @@ def test_nobody_hands_over_to_a_stranger(running: Running) -> None:
     with pytest.raises(GatewayError, match="No such file"):
         Predecessor(running.path.with_name("nobody"), "test")
     assert request(running.path, "stats")["flows"] == 0
+
+
+def test_a_configuration_is_said_and_understood_again() -> None:
+    """What a daemon's file says can be asked for, changed a little and set: nothing is lost on the way."""
+    base = Configuration(macs={0: b"\2" * 6}, flow_capacity=10)
+    told = configuration_of(parse_policies(POLICIES), base)
+    said = policies_of(told)
+    assert configuration_of(parse_policies(json.loads(said.model_dump_json())), base) == told
+    assert said == parse_policies(POLICIES)
+
+
+def test_a_daemon_fits_what_it_is_told_and_hears_what_changed() -> None:
+    """The file's configuration is revision 0; each change from outside is told to whoever keeps copies of decisions."""
+    pipeline = Pipeline(Configuration(macs={0: b"\2" * 6}, flow_capacity=10))
+    heard: list[Any] = []
+    steering = Steering(
+        pipeline,
+        configuration_of(parse_policies(POLICIES), pipeline.configuration),
+        lambda told: replace(told, max_bytes=1000),
+        heard.append,
+    )
+    assert parse_policies(steering.policies()["policies"]) == parse_policies(POLICIES)
+    assert steering.set_policies(parse_policies({}), 0) == 1
+    assert pipeline.configuration.max_bytes == 1000
+    key = FlowKey.model_validate(KEY, strict=False)
+    steering.install_flows([Flow(key=key, allow=False)])
+    steering.delete_flows([key])
+    steering.delete_flows(None)
+    assert heard == [None, [key_of(key)], [key_of(key)], None]
+    with pytest.raises(ValueError, match="leads to next hop 1 of 0"):
+        steering.tell(Configuration(macs={}, routes=[Route(1, ip_network("10.0.0.0/8"), 1)]))
+    assert steering.policies()["revision"] == 1
+    steering.tell(Configuration(macs={0: b"\2" * 6}))
+    assert (steering.policies()["revision"], len(heard)) == (2, 5)
