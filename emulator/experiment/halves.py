@@ -32,6 +32,7 @@ def _filled(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Workl
         known = figures(fabric).bisection
     except TopologyError as error:
         raise cell.origin.error(error.reason, f"{key}.kind") from None
-    if 2 * len(pairs) > MOST_FLOWS:
-        raise cell.origin.error(f"these are {2 * len(pairs)} flows, {MOST_FLOWS} at most", f"{key}.partners")
-    return replace(workload, pairs=pairs, least_bps=known.at_least_bps, most_bps=known.at_most_bps)
+    whole = replace(workload, pairs=pairs, least_bps=known.at_least_bps, most_bps=known.at_most_bps)
+    if len(whole.flows) > MOST_FLOWS:
+        raise cell.origin.error(f"these are {len(whole.flows)} flows, {MOST_FLOWS} at most", f"{key}.partners")
+    return whole

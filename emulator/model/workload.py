@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+FILLED_IN = {"filled_in": True}
+"""Marks fields that no scenario gives: they are worked out from its topology before anything runs."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -272,12 +275,13 @@ class CollectiveRun(Workload):
 
 @dataclass(frozen=True)
 class Bisection(Workload):
-    """Cards on one side of a supernode's narrowest cut send to the other as much as they can; then both sides do.
+    """Cards on one side of a supernode's narrowest cut send to the other, all at once, as much as they can.
 
     Attributes:
         partners: How many cards of the other half each card sends to; 0: all.
-        duration_ns: Time for which they send one way, and then once more both ways.
-        warm_up_ns: Time at the start of either that does not count.
+        both_ways: Both sides send at the same time.
+        duration_ns: Time for which they send.
+        warm_up_ns: Time at the start that does not count.
         congestion: Linux congestion control.
         pairs: Who sends to whom, one way; filled in before it runs, as is all that follows.
         least_bps: Bandwidth between the halves with the least, one way, in bit/s on the line: not below this.
@@ -286,22 +290,23 @@ class Bisection(Workload):
 
     kind: ClassVar[str] = "bisection"
     partners: int = 1
+    both_ways: bool = False
     duration_ns: int = 400_000
     warm_up_ns: int = 200_000
     congestion: str = "reno"
-    pairs: tuple[tuple[str, str], ...] = ()
-    least_bps: int = 0
-    most_bps: int = 0
+    pairs: tuple[tuple[str, str], ...] = field(default=(), metadata=FILLED_IN)
+    least_bps: int = field(default=0, metadata=FILLED_IN)
+    most_bps: int = field(default=0, metadata=FILLED_IN)
 
     @property
     def flows(self) -> tuple[tuple[str, str], ...]:
-        """Sender and receiver of every flow: all pairs one way, then all the other way."""
-        return (*self.pairs, *((target, source) for source, target in self.pairs))
+        """Sender and receiver of every flow: all pairs one way, then, if they do, all the other way."""
+        return (*self.pairs, *((target, source) for source, target in self.pairs if self.both_ways))
 
     @property
     def length_ns(self) -> int | None:
         """Until the flows end."""
-        return 2 * self.duration_ns
+        return self.duration_ns
 
 
 WORKLOADS: dict[str, type[Workload]] = {

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from emulator.model import workload as model
-from emulator.scenario.fields import Index, Time, refuse
+from emulator.scenario.fields import Flag, Index, Time, refuse
 from emulator.scenario.workload_base import WorkloadSection, choice_field, time_field
 
 
 class BisectionSection(WorkloadSection):
-    """Cards on one side of a supernode's narrowest cut send to the other as much as they can; then both sides do."""
+    """Cards on one side of a supernode's narrowest cut send to the other, all at once, as much as they can."""
 
     noun = model.Bisection
     kind: Literal["bisection"]
@@ -20,12 +20,9 @@ class BisectionSection(WorkloadSection):
         default=model.Bisection.partners,
         description="Cards of the other half that each card sends to, from the one at its own position on; 0: all.",
     )
-    duration_ns: Time = time_field(
-        "duration", model.Bisection.duration_ns, "Time for which they send one way, and then once more both ways."
-    )
-    warm_up_ns: Time = time_field(
-        "warm_up", model.Bisection.warm_up_ns, "Time at the start of either that does not count."
-    )
+    both_ways: Flag = Field(default=model.Bisection.both_ways, description="Both sides send at the same time.")
+    duration_ns: Time = time_field("duration", model.Bisection.duration_ns, "Time for which they send.")
+    warm_up_ns: Time = time_field("warm_up", model.Bisection.warm_up_ns, "Time at the start that does not count.")
     congestion: Literal["cubic", "bbr", "dctcp", "reno"] = choice_field(
         model.Bisection.congestion, "Linux congestion control."
     )

@@ -59,17 +59,14 @@ def run(workload: Bisection, context: Context) -> list[Record]:
         opened(hosts, connections, workload.congestion, buffer_bytes, workload.name) as links,
         BulkFlows(links.senders, links.receivers, buffer_bytes) as flows,
     ):
-        half = len(workload.pairs)
         start_ns = context.await_start(workload.name)
         try:
-            flows.begin(links.senders[:half])
-            one_way = _goodputs(workload, flows, start_ns)
-            flows.begin(links.senders[half:])
-            both_ways = _goodputs(workload, flows, start_ns + workload.duration_ns)
+            flows.begin(links.senders)
+            goodputs = _goodputs(workload, flows, start_ns)
             retransmits = sum(flows.retransmits())
         except OSError as error:
             raise WorkloadError(f"workload {workload.name}: a connection broke: {error}") from error
-    return _records(workload, context, crossing, one_way[:half], both_ways, retransmits)
+    return _records(workload, context, crossing, goodputs, retransmits)
 
 
 def _goodputs(workload: Bisection, flows: BulkFlows, start_ns: int) -> list[float]:
@@ -107,30 +104,25 @@ def _window_bytes(path: Sequence[LinkSpec], sharing: float) -> int:
 
 
 def _records(
-    workload: Bisection,
-    context: Context,
-    crossing: _Crossing,
-    one_way: Sequence[float],
-    both_ways: Sequence[float],
-    retransmits: int,
+    workload: Bisection, context: Context, crossing: _Crossing, goodputs: Sequence[float], retransmits: int
 ) -> list[Record]:
     slowest = min(crossing.paths[0], key=lambda spec: spec.rate_bps)
     payload_share = theory.tcp_goodput_bps(slowest) / slowest.rate_bps
-    total, both = sum(one_way), sum(both_ways) / 2
-    bound = workload.most_bps * payload_share
+    one_way = len(workload.pairs)
+    directions = len(goodputs) // one_way
+    total, bound = sum(goodputs) / directions, workload.most_bps * payload_share
+    what = "payload from the first half to the second" if directions == 1 else "payload, mean of the two directions"
     findings = Findings(context, workload)
-    findings.measured("bisection", total, "bit/s", f"{_SOURCE}; payload from the first half to the second")
+    findings.measured("bisection", total, "bit/s", f"{_SOURCE}; {what}")
     findings.measured("bisection_share", total / bound, "1", f"{_SOURCE}; of what the formula leaves for payload")
-    findings.measured("bisection_both", both, "bit/s", f"{_SOURCE}; both halves send, mean of the two directions")
-    findings.measured("bisection_both_share", both / bound, "1", f"{_SOURCE}; of what the formula leaves for payload")
-    findings.measured("jain_index", theory.jain_index(one_way), "1", f"{_SOURCE}; Jain's index, one way")
-    findings.measured("flows", len(one_way), "1", "connections, one way")
+    findings.measured("jain_index", theory.jain_index(goodputs), "1", f"{_SOURCE}; Jain's index of the flows")
+    findings.measured("flows", len(goodputs), "1", "connections")
     findings.measured("retransmits", retransmits, "1", "TCP_INFO of the sending kernels, segments")
     exactly = workload.least_bps == workload.most_bps
     source = "closed form" if exactly else "bound from above: the narrowest cut that is known"
     findings.theory("bisection", bound, "bit/s", f"{source}, less headers and line overhead")
     findings.theory("bisection_line", workload.most_bps, "bit/s", f"{source}, on the line")
-    routed = crossing.flow_bps * len(one_way) * payload_share
+    routed = crossing.flow_bps * one_way * payload_share
     findings.theory(
         "bisection_routed", routed, "bit/s", "routes, if equal paths are used evenly and flows get the same"
     )
