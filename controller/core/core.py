@@ -147,7 +147,7 @@ class Core:
     @property
     def ready(self) -> bool:
         """Whether every switch is connected, has exactly what it should, and has all its ports up."""
-        return not self.problems()
+        return not any(session.problems() for session in self.sessions.values()) and not self.watch.problems()
 
     def problems(self) -> list[str]:
         """What is not as planned, one line each."""

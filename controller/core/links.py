@@ -75,7 +75,13 @@ class LinkStates:
         self._silent: frozenset[str] = frozenset()
         self._wrong: frozenset[str] = frozenset()
         self.damper = Damper()
-        self._usable: Usable | None = None
+        self._flapping: frozenset[str] = frozenset()
+        self._places = {name: place for place, name in enumerate(self._links)}
+        self._down: dict[str, str] = {}
+        self._shunned: dict[str, str] = {}
+        self._unsure: set[str] = set()
+        """Links that something happened to since `_usable` was found; in a large fabric these are few of many."""
+        self._usable = NOTHING_KNOWN
 
     def start(self, now_ns: int) -> None:
         """Time begins; only the first call counts."""
@@ -92,11 +98,11 @@ class LinkStates:
                 if end == dpid:
                     self._ports[dpid, port] = up.get(port, False)
             self._look(name, now_ns)
-        self._usable = None
+        self._unsure.update(self._of[dpid])
 
     def connected(self, dpid: int) -> None:
         """A switch is there again, but not programmed yet."""
-        self._usable = None
+        self._unsure.update(self._of[dpid])
         self._switches[dpid].gone_ns = None
         self._switches[dpid].ready = False
 
@@ -105,7 +111,7 @@ class LinkStates:
         switch = self._switches[dpid]
         if switch.ready:
             return
-        self._usable = None
+        self._unsure.update(self._of[dpid])
         switch.ready, switch.avoided, switch.gone_ns = True, False, None
         for name in self._of[dpid]:
             link = self._links[name]
@@ -116,7 +122,7 @@ class LinkStates:
         """A switch does not hold what it should."""
         switch = self._switches[dpid]
         switch.ready, switch.avoided = False, True
-        self._usable = None
+        self._unsure.update(self._of[dpid])
 
     def gone(self, dpid: int, now_ns: int) -> None:
         """A switch's control connection ended."""
@@ -124,7 +130,7 @@ class LinkStates:
         if not switch.avoided and switch.gone_ns is None:
             switch.gone_ns = now_ns
         switch.ready = False
-        self._usable = None
+        self._unsure.update(self._of[dpid])
         # Nobody says any more what its ports do; those at the other ends tell.
         for end in [end for end in self._ports if end[0] == dpid]:
             del self._ports[end]
@@ -134,38 +140,58 @@ class LinkStates:
     def discovered(self, silent: frozenset[str], wrong: frozenset[str]) -> None:
         """Over which links discovery hears nothing, and which lead elsewhere."""
         if (silent, wrong) != (self._silent, self._wrong):
+            self._unsure |= ((silent ^ self._silent) | (wrong ^ self._wrong)) & self._links.keys()
             self._silent, self._wrong = silent, wrong
-            self._usable = None
 
     def usable(self, now_ns: int) -> Usable:
         """What is not to be used now."""
         due_ns = self.next_ns()
-        if self._usable is None or (due_ns is not None and now_ns >= due_ns):
-            self._usable = self._find(now_ns)
+        if self._unsure or (due_ns is not None and now_ns >= due_ns):
+            self._find(now_ns)
         return self._usable
 
-    def _find(self, now_ns: int) -> Usable:
-        for switch in self._switches.values():
+    def _find(self, now_ns: int) -> None:
+        for dpid, switch in self._switches.items():
             if switch.gone_ns is not None and now_ns - switch.gone_ns >= self._grace_ns:
                 switch.avoided, switch.gone_ns = True, None
+                self._unsure.update(self._of[dpid])
         flapping = self.damper.suppressed(now_ns)
-        down: dict[str, str] = {}
-        shunned: dict[str, str] = {}
-        for name, link in self._links.items():
-            if not link.ports_up:
-                ends = [end for end in link.ends if not self._ports.get(end, True)]
-                down[name] = " and ".join(f"port {port} of {self._names[dpid]}" for dpid, port in ends) + " is down"
-            elif name in self._wrong:
-                down[name] = "it leads elsewhere"
-            elif name in flapping:
-                shunned[name] = "it flaps"
-            elif name in self._silent:
-                shunned[name] = "nothing is heard over it"
-            elif away := [dpid for dpid, _ in link.ends if self._switches[dpid].avoided]:
-                shunned[name] = f"{self._names[away[0]]} is not under control"
-            elif link.waiting:
-                shunned[name] = "its switches are not ready yet"
-        return Usable(frozenset(down), frozenset(shunned), {**down, **shunned})
+        self._unsure |= flapping ^ self._flapping
+        self._flapping = flapping
+        changed = [name for name in sorted(self._unsure, key=self._places.__getitem__) if self._changes(name)]
+        self._unsure.clear()
+        if changed:
+            down, shunned = (
+                {name: reasons[name] for name in sorted(reasons, key=self._places.__getitem__)}
+                for reasons in (self._down, self._shunned)
+            )
+            self._usable = Usable(frozenset(down), frozenset(shunned), {**down, **shunned})
+
+    def _changes(self, name: str) -> bool:
+        """Find out about a link, and whether it is not as it was."""
+        before = self._down.pop(name, None), self._shunned.pop(name, None)
+        down, shunned = self._state(name)
+        if down is not None:
+            self._down[name] = down
+        elif shunned is not None:
+            self._shunned[name] = shunned
+        return before != (down, shunned)
+
+    def _state(self, name: str) -> tuple[str | None, str | None]:
+        """Why a link is down, or else why it is shunned."""
+        link = self._links[name]
+        if not link.ports_up:
+            ends = [end for end in link.ends if not self._ports.get(end, True)]
+            return " and ".join(f"port {port} of {self._names[dpid]}" for dpid, port in ends) + " is down", None
+        if name in self._wrong:
+            return "it leads elsewhere", None
+        if name in self._flapping:
+            return None, "it flaps"
+        if name in self._silent:
+            return None, "nothing is heard over it"
+        if away := [dpid for dpid, _ in link.ends if self._switches[dpid].avoided]:
+            return None, f"{self._names[away[0]]} is not under control"
+        return None, "its switches are not ready yet" if link.waiting else None
 
     def next_ns(self) -> int | None:
         """When `usable` may change by itself; None: only after another event."""
