@@ -59,7 +59,7 @@ def own_connection(one: socket.socket) -> OwnConnection:
     """What the kernel knows of a TCP connection of this process.
 
     Raises:
-        OSError: It is not connected.
+        OSError: It is not TCP, or closed.
     """
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_OFFSET + 16)
     acked, received = struct.unpack_from("=QQ", info, _BYTES_OFFSET)

@@ -84,6 +84,8 @@ class Construction:
         for pair in plan.links:
             for port in pair:
                 self.ports[port.node].append(port)
+        for ports in self.ports.values():
+            ports.sort(key=lambda port: port.number)  # links may come in any order
         self._here: Namespace | None = None
         self._undo = ExitStack()
 

@@ -159,6 +159,8 @@ def test_tcp_between_cards_has_the_line() -> None:
     fabric = torus3d(4, 4, 4)
     _, network = routed(fabric)
     with network:
+        for host in network.hosts:
+            assert host.interfaces == tuple(f"{host.name}-eth{number}" for number in range(6)), "by port number"
         report = bulk(network, "c0_0_0", "c2_2_2", "400M")
     assert report["sum_sent"]["retransmits"] == 0
     assert report["sum_received"]["bits_per_second"] >= 0.97 * theory.tcp_goodput_bps(fabric.links[0].spec)
@@ -178,6 +180,18 @@ def test_sampled_pairs_and_a_failure() -> None:
         network.silence("c0_0_0-c1_0_0")
         with pytest.raises(NodeError, match=r"^c\d_\d_\d does not reach c\d_\d_\d within 0\.5 s"):
             network.verify(timeout_s=0.5, far=antipodes(fabric))
+
+
+def test_verification_survives_losses_and_full_queues() -> None:
+    """An echo that a line loses, or a queue of one packet drops, is asked for again: that is no fault."""
+    for fabric in (torus3d(4, 2, 1, loss_ppm=50_000), torus3d(3, 3, 3, queue_packets=1, rate_bps=10**8)):
+        _, network = routed(fabric)
+        with network:
+            network.verify(far=antipodes(fabric))
+            counters = network.counters()
+            with network.queue_reader() as reader:
+                assert sum(one.dropped for one in reader.read()) > 0
+            assert min(one.tx_packets for one in counters.values()) > 0
 
 
 def test_cut_links_give_routes_back() -> None:
