@@ -19,7 +19,7 @@ from gateway.dataplane.edits import Deltas, Edits
 from gateway.dataplane.flow_key import NARROW, WIDE, FlowKey, narrow_keys, wide_keys
 from gateway.dataplane.headers import Headers
 from gateway.dataplane.lookup import MISSING, ExactTable
-from gateway.dataplane.memory import Bytes, Ints, Words
+from gateway.dataplane.memory import Bytes, Flags, Ints, Words
 from gateway.dataplane.reasons import Reason
 
 _PENDING_BATCHES = 256
@@ -141,6 +141,11 @@ class Flows:
     def active_since(self, time_ns: int) -> Ints:
         """Numbers of the flows that had a frame since a time."""
         return np.flatnonzero((self._width != 0) & (self._last_ns >= time_ns))
+
+    def are_still(self, numbers: Ints, since_ns: Ints) -> Flags:
+        """Which numbers belong to the same flows as at these times; forgotten flows' numbers are used again."""
+        same: Flags = (self._width[numbers] != 0) & (self._first_ns[numbers] <= since_ns)
+        return same
 
     def credit(self, numbers: Ints, frames: Ints, sizes: Ints, last_ns: Ints) -> None:
         """Count frames of flows, each named once, that were forwarded elsewhere.

@@ -2,9 +2,10 @@
 
 ::
 
-    config     its file, checked
+    config     its file, checked; tables is what it tells the pipeline, reader is how it is read
     ports      opens the batch ports that the file asks for
     forwarder  one turn: receive, decide, send; no clock, no waiting
     offloader  keeps the offloaded flows in step with what the pipeline decided
+    steering   policies and flows over the control socket
     daemon     waits, and answers the control socket
 """

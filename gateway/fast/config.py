@@ -9,14 +9,22 @@ from ipaddress import IPv4Address, ip_network
 from pathlib import Path
 
 from gateway.config import read_object
-from gateway.dataplane.classify import MAX_TENANTS, MAX_VLAN, MAX_VNI, Service, Tenants
-from gateway.dataplane.headers import VXLAN_PORT
 from gateway.dataplane.parse import MAX_BYTES
 from gateway.dataplane.pipeline import Configuration
-from gateway.dataplane.policy import ANY_PORT, Rule
-from gateway.dataplane.route import LOCAL, NextHop, Route, Tunnel
-from gateway.dataplane.translate import Endpoint
-from gateway.fast.reader import Network, Section
+from gateway.dataplane.policy import Rule
+from gateway.dataplane.route import LOCAL, NextHop, Route
+from gateway.fast.reader import Section
+from gateway.fast.tables import (
+    ENDPOINT_KEYS,
+    ROUTE_KEYS,
+    RULE_KEYS,
+    read_endpoint,
+    read_next_hops,
+    read_route,
+    read_rule,
+    read_tenants,
+    read_tunnel_ends,
+)
 from gateway.offload.steering import Hook
 from gateway.rings.xsk import Mode
 
@@ -38,11 +46,6 @@ _KEYS = (
     "xdp",
     "offload",
 )
-_TENANT = MAX_TENANTS - 1
-_PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1}
-_TRANSLATED = {"tcp": 6, "udp": 17}
-_SERVICES = {service.name.lower(): service for service in Service}
-_LOCAL = "local"
 
 
 class PortKind(str, Enum):
@@ -164,15 +167,15 @@ def load_fast(path: Path) -> FastConfig:
         top.fail("ports", "an interface is named twice")
     if kind is not PortKind.AF_XDP and any(port.queues > 1 for port in ports):
         top.fail("ports", f"queues are served one by one with af_xdp only, not with {kind.value}")
-    hops = _next_hops(top, numbers)
+    hops = read_next_hops(top, numbers)
     configuration = Configuration(
         macs={},
-        tenants=_tenants(top, numbers),
-        rules=[_rule(one) for one in top.sections("rules", _RULE_KEYS)] if "rules" in top else [Rule(allow=True)],
-        routes=[_route(one, hops) for one in top.sections("routes", ("network", "next_hop", "tenant"))],
+        tenants=read_tenants(top, numbers),
+        rules=[read_rule(one) for one in top.sections("rules", RULE_KEYS)] if "rules" in top else [Rule(allow=True)],
+        routes=[read_route(one, hops) for one in top.sections("routes", ROUTE_KEYS)],
         next_hops=[hop for hop, _ in sorted(hops.values(), key=lambda one: one[1])],
-        endpoints=[_endpoint(one) for one in top.sections("endpoints", _ENDPOINT_KEYS)],
-        tunnel_ends=[_one_address(top, number, text) for number, text in enumerate(_texts(top, "tunnel_ends"))],
+        endpoints=[read_endpoint(one) for one in top.sections("endpoints", ENDPOINT_KEYS)],
+        tunnel_ends=read_tunnel_ends(top),
         flow_capacity=top.whole("flow_capacity", 1, 1 << 22, 1 << 16),
     )
     xdp = top.section("xdp", ("hook", "copy"))
@@ -207,134 +210,3 @@ def _offload(one: Section) -> OffloadSettings:
     if not folder.is_absolute():
         one.fail("folder", f"{folder} is not an absolute path")
     return OffloadSettings(folder, one.whole("capacity", 16, 1 << 20, 1 << 16), one.flag("stay", default=False))
-
-
-def _tenants(top: Section, numbers: Mapping[str, int]) -> Tenants:
-    if "tenants" not in top:
-        return Tenants(by_port=dict.fromkeys(numbers.values(), 0))
-    one = top.section("tenants", ("by_port", "by_vlan", "by_vni", "addresses"))
-    by_port = {}
-    for name, tenant in one.items("by_port"):
-        if name not in numbers:
-            one.fail("by_port", f"{name} is not one of the ports")
-        by_port[numbers[name]] = _number(one, f"by_port.{name}", tenant, _TENANT)
-    addresses: dict[int, list[Network]] = {}
-    for tenant, networks in one.items("addresses"):
-        key = f"addresses.{tenant}"
-        if not isinstance(networks, list):
-            one.fail(key, f"{networks!r} is not a list of networks")
-        number = _number(one, key, _digits(tenant), _TENANT)
-        inner = [
-            Section(one.file, f"{one.path}.{key}[{i}]", {"network": text}, ("network",))
-            for i, text in enumerate(networks)
-        ]
-        addresses[number] = [section.network("network") for section in inner]
-    return Tenants(
-        by_vlan=_numbered(one, "by_vlan", MAX_VLAN),
-        by_port=by_port,
-        by_vni=_numbered(one, "by_vni", MAX_VNI),
-        addresses=addresses,
-    )
-
-
-def _digits(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
-
-
-def _number(one: Section, key: str, value: object, most: int) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        one.fail(key, f"{value!r} is not a whole number from 0 to {most}")
-    return value
-
-
-def _numbered(one: Section, key: str, most: int) -> dict[int, int]:
-    return {
-        _number(one, f"{key}.{name}", _digits(name), most): _number(one, f"{key}.{name}", tenant, _TENANT)
-        for name, tenant in one.items(key)
-    }
-
-
-_RULE_KEYS = ("allow", "tenant", "service", "protocol", "source", "target", "source_ports", "target_ports")
-_ENDPOINT_KEYS = ("protocol", "address", "port", "backend", "backend_port", "tenant")
-
-
-def _rule(one: Section) -> Rule:
-    allow = one.raw("allow")
-    if not isinstance(allow, bool):
-        one.fail("allow", f"{allow!r} is not true or false")
-    return Rule(
-        allow,
-        tenant=one.whole("tenant", 0, _TENANT) if "tenant" in one else None,
-        service=one.one_of("service", _SERVICES) if "service" in one else None,
-        protocol=one.one_of("protocol", _PROTOCOLS) if "protocol" in one else None,
-        source=one.network("source") if "source" in one else None,
-        target=one.network("target") if "target" in one else None,
-        source_ports=_span(one, "source_ports"),
-        target_ports=_span(one, "target_ports"),
-    )
-
-
-def _span(one: Section, key: str) -> tuple[int, int]:
-    if key not in one:
-        return ANY_PORT
-    value = one.raw(key)
-    right = (
-        isinstance(value, list) and len(value) == 2 and all(type(port) is int and 0 <= port < 65536 for port in value)
-    )
-    if not right or value[0] > value[1]:
-        one.fail(key, f"{value!r} is not a list of the first and the last port")
-    return value[0], value[1]
-
-
-_HOP_KEYS = ("port", "mac", "vlan", "max_bytes", "tunnel")
-_TUNNEL_KEYS = ("vni", "local", "remote", "inner_mac", "port")
-
-
-def _next_hops(top: Section, numbers: Mapping[str, int]) -> dict[str, tuple[NextHop, int]]:
-    """Next hops by name, with their numbers. Addresses of the gateway itself are put in by `FastConfig.for_host`."""
-    hops: dict[str, tuple[NextHop, int]] = {}
-    for name, data in top.items("next_hops"):
-        if name == _LOCAL:
-            top.fail("next_hops", f"{_LOCAL} is the gateway itself")
-        one = Section(top.file, f"next_hops.{name}", data, _HOP_KEYS)
-        mac, tunnel = one.mac("mac"), None
-        if "tunnel" in one:
-            inside = one.section("tunnel", _TUNNEL_KEYS)
-            ends = inside.address4("local"), inside.address4("remote")
-            tunnel = Tunnel(
-                inside.whole("vni", 0, MAX_VNI), *ends, mac, bytes(6), inside.whole("port", 1, 65535, VXLAN_PORT)
-            )
-            mac = inside.mac("inner_mac")
-        vlan, most = one.whole("vlan", 0, MAX_VLAN, 0), one.whole("max_bytes", 64, 65_535, 65_535)
-        hops[name] = NextHop(one.one_of("port", dict(numbers)), mac, bytes(6), vlan, tunnel, most), len(hops) + 1
-    return hops
-
-
-def _route(one: Section, hops: Mapping[str, tuple[NextHop, int]]) -> Route:
-    choices = {_LOCAL: LOCAL, **{name: number for name, (_, number) in hops.items()}}
-    return Route(one.whole("tenant", 0, _TENANT, 0), one.network("network"), one.one_of("next_hop", choices))
-
-
-def _endpoint(one: Section) -> Endpoint:
-    address, backend = one.address("address"), one.address("backend")
-    if address.version != backend.version:
-        one.fail("backend", f"{backend} is of another family than {address}")
-    return Endpoint(
-        one.one_of("protocol", _TRANSLATED),
-        address,
-        one.whole("port", 1, 65535),
-        backend,
-        one.whole("backend_port", 1, 65535),
-        one.whole("tenant", 0, _TENANT) if "tenant" in one else None,
-    )
-
-
-def _texts(top: Section, key: str) -> list[object]:
-    value = top.raw(key) if key in top else []
-    if not isinstance(value, list):
-        top.fail(key, f"{value!r} is not a list")
-    return value
-
-
-def _one_address(top: Section, number: int, text: object) -> IPv4Address:
-    return Section(top.file, f"tunnel_ends[{number}]", {"address": text}, ("address",)).address4("address")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import select
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import ScenarioError
 from gateway.control import ControlServer
@@ -19,6 +20,10 @@ from gateway.interface import own_addresses, refuse_kernel_forwarding
 from gateway.loop import Handler, Loop, StopSignals
 from gateway.rings.port import Port
 from gateway.timer import CLOCK_MONOTONIC, Timer
+
+if TYPE_CHECKING:
+    from emulator.messages import gateway as messages
+    from gateway.fast.steering import FastSteering
 
 _TURNS = 64
 """Turns between two looks at control socket and signals while frames keep coming."""
@@ -52,6 +57,7 @@ class FastDaemon:
             self.rejected = self._offloader.revalidate()
         decided = None if self._offloader is None else self._offloader.flows_began
         self._pipeline = pipeline
+        self._steering: FastSteering | None = None
         self._forwarder = Forwarder(ports.queues, pipeline, config.batch_frames, decided)
         self._step_ns = min(_LONGEST_STEP_NS, config.idle_ns // _STEPS_PER_IDLE_TIME)
         self._stopping = False
@@ -104,6 +110,36 @@ class FastDaemon:
             rejected = self._offloader.revalidate()
             self.rejected += rejected
         return {"rules": len(config.configuration.rules), "offloaded_flows_removed": rejected}
+
+    @property
+    def _steered(self) -> FastSteering:
+        # What checks messages takes longer to load than everything else here, so it is loaded when it is needed.
+        if self._steering is None:
+            from gateway.fast.steering import FastSteering
+
+            self._steering = FastSteering(self._pipeline, self._offloader)
+        self._steering.now_ns = self._now_ns
+        return self._steering
+
+    def policies(self) -> dict[str, Any]:
+        """See `Steered`; revision 0 is what the file says."""
+        return self._steered.policies()
+
+    def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
+        """See `Steered`."""
+        return self._steered.set_policies(policies, if_revision)
+
+    def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
+        """See `Steered`."""
+        return self._steered.list_flows(after, limit, tenant)
+
+    def install_flows(self, flows: Sequence[messages.Flow]) -> int:
+        """See `Steered`."""
+        return self._steered.install_flows(flows)
+
+    def delete_flows(self, keys: Sequence[messages.FlowKey] | None) -> int:
+        """See `Steered`."""
+        return self._steered.delete_flows(keys)
 
     def _stays(self) -> bool:
         return self._stopping and self._config.offload is not None and self._config.offload.stay

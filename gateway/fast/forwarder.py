@@ -75,7 +75,9 @@ class Forwarder:
         pipeline = self.pipeline
         headroom = batch.owner.headroom(batch.offsets)
         begun = pipeline.flows.begun
-        verdicts = pipeline.process(batch.memory, batch.offsets, batch.lengths, headroom, ingress, now_ns)
+        verdicts = pipeline.process(
+            batch.memory, batch.offsets, batch.lengths, headroom, ingress, now_ns, batch.heads()
+        )
         # Frames stay in their pieces of memory, so those that are dropped can be given back by where they were before.
         batch.offsets, batch.lengths = verdicts.offsets, verdicts.lengths
         ports = verdicts.port

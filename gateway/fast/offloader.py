@@ -17,16 +17,20 @@ import numpy as np
 from gateway.dataplane.edits import Edits
 from gateway.dataplane.flow_key import FlowKey
 from gateway.dataplane.lookup import MISSING
+from gateway.dataplane.memory import Ints
 from gateway.dataplane.pipeline import Pipeline
 from gateway.dataplane.reasons import Reason
+from gateway.dataplane.route import LOCAL
 from gateway.offload.offloading import Offload
-from gateway.offload.records import Conversation, Forwarding, flow_record
+from gateway.offload.records import FLOW, KEY, Conversation, Forwarding, flow_record, key_record
 
 _TCP, _UDP, _ACK = 6, 17, 0x10
 _TRANSPORTS = frozenset({_TCP, _UDP})
 _PROBE_BYTES, _PROBE_STRIDE = 60, 128
 _ETHERNET_BYTES = 14
 _UNCOMPARED = ("slot", "cookie")
+_OFFERED = 1024
+"""Flows that are offered again in one step at most: each takes some tens of microseconds."""
 
 
 class Offloader:
@@ -43,13 +47,21 @@ class Offloader:
         self._pipeline = pipeline
         self._indices = [offload.index(name) for name in interfaces]
         self._numbers = {index: number for number, index in enumerate(self._indices)}
-        self._counted: dict[Conversation, tuple[int, int]] = {}
-        # Where the packet came in that began each of the pipeline's flows.
-        self._ingress = np.full(pipeline.flows.capacity, -1, dtype=np.int64)
+        capacity = offload.flows.capacity
+        # By slot: the pipeline's number of the flow and since when it is that; what was counted so far.
+        self._number = np.full(capacity, MISSING, dtype=np.int64)
+        self._since_ns, self._counted_since_ns = np.zeros(capacity, np.int64), np.full(capacity, -1, np.int64)
+        self._packets, self._bytes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
         self._last_step_ns = 0
         self.not_offloadable = 0
         self.forgotten = 0
-        pipeline.flows.take_begun()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know of none of the pipeline's flows where it came in."""
+        self._pipeline.flows.take_begun()
+        self._number.fill(MISSING)
+        self._ingress = np.full(self._pipeline.flows.capacity, -1, dtype=np.int64)
 
     def flows_began(self, ingress: int, now_ns: int) -> None:
         """Offload the flows that the last batch began, as far as can be.
@@ -58,18 +70,30 @@ class Offloader:
             ingress: Number of the port where it came in.
             now_ns: The time.
         """
-        flows = self._pipeline.flows
-        wanted = []
-        numbers = flows.take_begun()
+        numbers = self._pipeline.flows.take_begun()
         self._ingress[numbers] = ingress
+        refused = len(numbers) - self._install(numbers, now_ns)
+        self.not_offloadable += refused
+
+    def _install(self, numbers: Ints, now_ns: int) -> int:
+        """Offload flows of the pipeline, as far as can be; how many can."""
+        flows = self._pipeline.flows
+        chosen, keys, records = [], [], []
         for number in numbers.tolist():
+            ingress = int(self._ingress[number])
+            if ingress < 0:
+                continue
             one = self._as_offloaded(flows.key(number), ingress, int(flows.reason[number]), flows.edits, number)
-            if one is None:
-                self.not_offloadable += 1
-            else:
-                wanted.append(one)
-        if wanted:
-            self._offload.flows.install(wanted, now_ns)
+            if one is not None:
+                chosen.append(number)
+                keys.append(key_record(one[0]))
+                records.append(flow_record(*one))
+        if chosen:
+            slots = self._offload.flows.install_records(np.array(keys, KEY), np.array(records, FLOW), now_ns)
+            done = slots >= 0
+            self._number[slots[done]] = np.array(chosen, dtype=np.int64)[done]
+            self._since_ns[slots[done]] = now_ns
+        return len(chosen)
 
     def _as_offloaded(
         self, key: FlowKey, ingress: int, reason: int, edits: Edits, row: int
@@ -84,7 +108,10 @@ class Offloader:
             or told.tenants.by_port.get(ingress) != key.tenant
         ):
             return None
-        hop = told.next_hops[int(edits.next_hop[row]) - 1]
+        number = int(edits.next_hop[row])
+        if number <= LOCAL:
+            return None
+        hop = told.next_hops[number - 1]
         if hop.vlan or hop.tunnel is not None:
             return None
         flow = Conversation(
@@ -111,44 +138,60 @@ class Offloader:
             idle_ns: Flows without a packet for so long are forgotten.
         """
         table, flows = self._offload.flows, self._pipeline.flows
-        news = []
-        counted: dict[Conversation, tuple[int, int]] = {}
-        for flow, packets, size, last_ns in table.read():
-            before = self._counted.get(flow, (0, 0))
-            counted[flow] = packets, size
-            number = self._number(flow)
-            if number != MISSING and packets != before[0]:
-                news.append((number, packets - before[0], size - before[1], last_ns))
-        self._counted = counted
-        if news:
-            flows.credit(*np.array(news, dtype=np.int64).T)
+        slots, counts = table.slots(), table.counts()
+        fresh = self._counted_since_ns != table.installed_ns()
+        self._packets[fresh] = self._bytes[fresh] = 0
+        self._counted_since_ns[fresh] = table.installed_ns()[fresh]
+        packets, sizes = counts["packets"].astype(np.int64), counts["bytes"].astype(np.int64)
+        numbers = self._number[slots]
+        news = (numbers != MISSING) & (packets[slots] != self._packets[slots])
+        slots, numbers = slots[news], numbers[news]
+        same = flows.are_still(numbers, self._since_ns[slots])
+        slots, numbers = slots[same], numbers[same]
+        flows.credit(
+            numbers,
+            packets[slots] - self._packets[slots],
+            sizes[slots] - self._bytes[slots],
+            counts["last_seen_ns"].astype(np.int64)[slots],
+        )
+        self._packets, self._bytes = packets, sizes
         self._offer_again(now_ns)
-        for flow in table.expire(now_ns - idle_ns):
-            self._counted.pop(flow, None)
+        table.expire(now_ns - idle_ns, counts)
         self.forgotten += len(flows.expire(now_ns - idle_ns))
         self._last_step_ns = now_ns
 
     def _offer_again(self, now_ns: int) -> None:
         """Offload flows that still come to the daemon: they had to make room for others, or were refused."""
-        flows, table = self._pipeline.flows, self._offload.flows
-        wanted = []
-        for number in flows.active_since(self._last_step_ns).tolist():
-            ingress = int(self._ingress[number])
-            if ingress < 0:
-                continue
-            one = self._as_offloaded(flows.key(number), ingress, int(flows.reason[number]), flows.edits, number)
-            if one is not None and one[0] not in table:
-                wanted.append(one)
-        if wanted:
-            table.install(wanted[: table.capacity], now_ns)
+        table, flows = self._offload.flows, self._pipeline.flows
+        active = flows.active_since(self._last_step_ns)
+        slots = table.slots()
+        numbers = self._number[slots]
+        offloaded = numbers[(numbers != MISSING) & flows.are_still(numbers, self._since_ns[slots])]
+        active = active[(self._ingress[active] >= 0) & ~np.isin(active, offloaded)]
+        if active.size:
+            self._install(active[:_OFFERED], now_ns)
 
-    def _number(self, flow: Conversation) -> int:
-        """The pipeline's number of a flow."""
-        ingress = self._numbers.get(flow.ingress)
-        tenant = None if ingress is None else self._pipeline.configuration.tenants.by_port.get(ingress)
-        if tenant is None:
-            return MISSING
-        return self._pipeline.flows.number_of(_key(tenant, flow))
+    def forget(self, keys: list[FlowKey] | None) -> None:
+        """Let the daemon have flows' packets again, because somebody else decided about them.
+
+        Args:
+            keys: Their names; None: all flows.
+        """
+        # Where such flows come in is not known, so they are not offloaded before a packet begins them anew.
+        self._ingress[self._pipeline.flows.take_begun()] = -1
+        if keys is None:
+            self._offload.flows.clear()
+            return
+        tenants = self._pipeline.configuration.tenants.by_port
+        self._offload.flows.remove(
+            Conversation(self._indices[number], key.source, key.target, key.source_port, key.target_port, key.protocol)
+            for key in keys
+            for number, tenant in tenants.items()
+            if tenant == key.tenant
+            and key.protocol in _TRANSPORTS
+            and isinstance(key.source, IPv4Address)
+            and isinstance(key.target, IPv4Address)
+        )
 
     def revalidate(self) -> int:
         """Decide again about all offloaded flows, and remove those that would be decided otherwise.
@@ -158,6 +201,7 @@ class Offloader:
         Returns:
             How many were removed.
         """
+        self._begin()
         flows = self._offload.flows.conversations()
         wrong = [flow for flow in flows if flow.ingress not in self._numbers]
         for ingress, index in enumerate(self._indices):

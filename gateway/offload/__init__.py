@@ -6,6 +6,6 @@
     libbpf      the library that loads them; bpffs where they are pinned; maps as numpy arrays
     steering    gives an interface's packets to AF_XDP sockets
     records     flows as the program and as numpy see them
-    flows       the table of flows: installing, ageing, eviction, counters, audit
+    flows       the table of flows: installing, ageing, eviction, counters, audit; figures is what it tells
     offloading  program, maps and interfaces together; adopts what another daemon left running
 """

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gateway.offload.figures import Audit, TableCounters
 from gateway.offload.records import (
     COUNT,
     FLOW,
@@ -29,6 +30,7 @@ from gateway.offload.records import (
     key_record,
 )
 
+Numbers = npt.NDArray[np.int64]
 _EVICTED_SHARE = 16
 """One part in so many is evicted at a time: reading all counters for each newcomer would cost more than the flow."""
 _SYS_MEMBARRIER, _MEMBARRIER_GLOBAL = 324, 1
@@ -56,57 +58,6 @@ def wait_for_processors() -> None:
     ctypes.CDLL(None).syscall(_SYS_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
 
 
-@dataclass(frozen=True)
-class Audit:
-    """How table and maps agree.
-
-    Attributes:
-        flows: Flows in the table.
-        missing: In the table, not in the map.
-        foreign: In the map, not in the table.
-        different: In both, with different content.
-        repaired: Whether the map was put right.
-        examples: Some of those, as text.
-    """
-
-    flows: int
-    missing: int
-    foreign: int
-    different: int
-    repaired: bool
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing was found."""
-        return not (self.missing or self.foreign or self.different)
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        return {**asdict(self), "agrees": self.agrees}
-
-
-@dataclass
-class TableCounters:
-    """What happened to the table.
-
-    Attributes:
-        installed, expired, evicted, removed: Flows that came, and that went for each reason.
-        refused: Flows that could not be installed.
-        adopted: Flows that another daemon had installed.
-        ended_packets, ended_bytes: What flows that went had counted.
-    """
-
-    installed: int = 0
-    expired: int = 0
-    evicted: int = 0
-    removed: int = 0
-    refused: int = 0
-    adopted: int = 0
-    ended_packets: int = 0
-    ended_bytes: int = 0
-
-
 class FlowTable:
     """See the module.
 
@@ -114,11 +65,13 @@ class FlowTable:
         flows: The flows' map.
         counts: The counters' map: slot to one `COUNT` for each processor.
         capacity: Flows at most.
+        processors: How many processors count.
     """
 
-    def __init__(self, flows: KernelMap, counts: KernelMap, capacity: int) -> None:
+    def __init__(self, flows: KernelMap, counts: KernelMap, capacity: int, processors: int) -> None:
         self._map = flows
         self._counts = counts
+        self._processors = processors
         self.capacity = capacity
         self.counters = TableCounters()
         self._slots: dict[bytes, int] = {}
@@ -126,7 +79,8 @@ class FlowTable:
         self._free: deque[int] = deque(range(capacity))
         self._keys: Records = np.zeros(capacity, dtype=KEY)
         self._flows: Records = np.zeros(capacity, dtype=FLOW)
-        self._installed_ns: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self._installed_ns: Numbers = np.zeros(capacity, dtype=np.int64)
+        self._used: npt.NDArray[np.bool_] = np.zeros(capacity, dtype=bool)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -144,87 +98,111 @@ class FlowTable:
         Returns:
             How many of them are in the map now.
         """
-        wanted = {key_record(flow).tobytes(): flow_record(flow, forwarding) for flow, forwarding in flows}
-        new = [key for key in wanted if key not in self._slots]
-        lacking = len(new) - len(self._free)
-        if lacking > 0:
-            self._evict(max(lacking, self.capacity // _EVICTED_SHARE), set(wanted))
-        keys: list[bytes] = []
-        for key, record in wanted.items():
-            slot = self._slots.get(key)
-            if slot is None:
-                if not self._free:
-                    self.counters.refused += 1
-                    continue
-                slot = self._free.popleft()
-                self._slots[key] = slot
-                self._keys[slot] = np.frombuffer(key, dtype=KEY)[0]
-                self._installed_ns[slot] = now_ns
-                self.counters.installed += 1
-            record["slot"] = slot
-            self._flows[slot] = record
-            keys.append(key)
-        return self._write(keys)
+        pairs = list(flows)
+        keys = np.array([key_record(flow) for flow, _ in pairs], dtype=KEY)
+        records = np.array([flow_record(flow, forwarding) for flow, forwarding in pairs], dtype=FLOW)
+        return int(np.count_nonzero(self.install_records(keys, records, now_ns) >= 0))
 
-    def _write(self, keys: list[bytes]) -> int:
+    def install_records(self, keys: Records, records: Records, now_ns: int) -> Numbers:
+        """The same for many flows that are records already.
+
+        Args:
+            keys: The flows, each once.
+            records: What is to be done with each; the slots are filled in.
+            now_ns: The time, CLOCK_MONOTONIC.
+
+        Returns:
+            The slot of each flow, or -1 if it could not be installed.
+        """
+        names = [key.tobytes() for key in keys]
+        known = np.array([self._slots.get(name, -1) for name in names], dtype=np.int64)
+        lacking = int(np.count_nonzero(known < 0)) - len(self._free)
+        if lacking > 0:
+            self._evict(max(lacking, self.capacity // _EVICTED_SHARE), known[known >= 0])
+        for row in np.flatnonzero(known < 0).tolist():
+            if not self._free:
+                self.counters.refused += 1
+                continue
+            slot = self._free.popleft()
+            self._slots[names[row]] = known[row] = slot
+            self._keys[slot] = keys[row]
+            self._installed_ns[slot] = now_ns
+            self._used[slot] = True
+            self.counters.installed += 1
+        slots = known[known >= 0]
+        self._flows[slots] = records[known >= 0]
+        self._flows["slot"][slots] = slots
+        done = self._write(slots)
+        known[np.isin(known, slots[done:])] = -1
+        return known
+
+    def _write(self, slots: Numbers) -> int:
         """Tell the map; what it does not take, even after room was made, is not in the table either."""
-        slots = np.array([self._slots[key] for key in keys], dtype=np.int64)
         done = self._map.put_all(self._keys[slots], self._flows[slots])
-        if done < len(keys):
+        if done < len(slots):
             # Somebody else's entries take up room in the map, or the kernel is short of memory.
             self.audit(repair=True)
             done += self._map.put_all(self._keys[slots[done:]], self._flows[slots[done:]])
-        if done < len(keys):
-            self._evict(max(len(keys) - done, self.capacity // _EVICTED_SHARE), set(keys))
+        if done < len(slots):
+            self._evict(max(len(slots) - done, self.capacity // _EVICTED_SHARE), slots)
             done += self._map.put_all(self._keys[slots[done:]], self._flows[slots[done:]])
-        if done < len(keys):
-            self.counters.refused += len(keys) - done
+        if done < len(slots):
+            self.counters.refused += len(slots) - done
             self._drop(slots[done:])
         return done
 
-    def _evict(self, count: int, keep: set[bytes]) -> None:
+    def _evict(self, count: int, keep: Numbers) -> None:
         """Remove the flows that were idle longest."""
-        candidates = np.array([slot for key, slot in self._slots.items() if key not in keep], dtype=np.int64)
+        evictable = self._used.copy()
+        evictable[keep] = False
+        candidates = np.flatnonzero(evictable)
         if not len(candidates):
             return
-        seen = self.last_seen_ns()[candidates]
+        seen = self._last_ns(self.counts())[candidates]
         count = min(count, len(candidates))
         oldest = candidates[np.argpartition(seen, count - 1)[:count]]
         self.counters.evicted += len(oldest)
         self._drop(oldest)
 
-    def _drop(self, slots: npt.NDArray[np.int64]) -> None:
+    def _drop(self, slots: Numbers) -> None:
         """Take flows out of map and table."""
         if not len(slots):
             return
         self._map.delete_all(self._keys[slots])
         wait_for_processors()
-        last = self._read()
+        last = self.counts()
         self.counters.ended_packets += int(last["packets"][slots].sum())
         self.counters.ended_bytes += int(last["bytes"][slots].sum())
         self._clear_counts(slots)
+        self._used[slots] = False
         for slot in slots.tolist():
             del self._slots[self._keys[slot].tobytes()]
             self._free.append(slot)
 
-    def _clear_counts(self, slots: npt.NDArray[np.int64]) -> None:
-        _, values = self._counts.all()
-        zeros = np.zeros((len(slots), *values.shape[1:]), dtype=values.dtype)
+    def _clear_counts(self, slots: Numbers) -> None:
+        zeros = np.zeros((len(slots), self._processors), dtype=COUNT)
         self._counts.put_all(slots.astype(np.uint32), zeros)
 
-    def _read(self) -> Records:
+    def slots(self) -> Numbers:
+        """Slots that have a flow."""
+        return np.flatnonzero(self._used)
+
+    def installed_ns(self) -> Numbers:
+        """When each slot's flow was installed."""
+        return self._installed_ns
+
+    def counts(self) -> Records:
         """The counters of all slots, of all processors together."""
         keys, values = self._counts.all()
         merged = np.zeros(self.capacity, dtype=COUNT)
-        values = values.reshape(len(keys), -1)
         merged["packets"][keys] = values["packets"].sum(axis=1)
         merged["bytes"][keys] = values["bytes"].sum(axis=1)
         merged["last_seen_ns"][keys] = values["last_seen_ns"].max(axis=1, initial=0)
         return merged
 
-    def last_seen_ns(self) -> npt.NDArray[np.int64]:
+    def _last_ns(self, counts: Records) -> Numbers:
         """When each slot's flow had its last packet, or was installed."""
-        return np.maximum(self._read()["last_seen_ns"].astype(np.int64), self._installed_ns)
+        return np.maximum(counts["last_seen_ns"].astype(np.int64), self._installed_ns)
 
     def remove(self, flows: Iterable[Conversation]) -> int:
         """Let the daemon have flows' packets again; how many of them were there."""
@@ -236,16 +214,21 @@ class FlowTable:
 
     def clear(self) -> None:
         """Remove all flows."""
-        slots = np.array(list(self._slots.values()), dtype=np.int64)
+        slots = self.slots()
         self.counters.removed += len(slots)
         self._drop(slots)
 
-    def expire(self, before_ns: int) -> list[Conversation]:
-        """Remove flows that had no packet since a time on CLOCK_MONOTONIC, and name them."""
-        slots = np.array(list(self._slots.values()), dtype=np.int64)
+    def expire(self, before_ns: int, counts: Records | None = None) -> list[Conversation]:
+        """Remove flows that had no packet for long, and name them.
+
+        Args:
+            before_ns: The last one came before this time on CLOCK_MONOTONIC.
+            counts: What `counts` returned just now; None: they are read.
+        """
+        slots = self.slots()
         if not len(slots):
             return []
-        idle = slots[self.last_seen_ns()[slots] < before_ns]
+        idle = slots[self._last_ns(self.counts() if counts is None else counts)[slots] < before_ns]
         names = [conversation(self._keys[slot]) for slot in idle.tolist()]
         self.counters.expired += len(idle)
         self._drop(idle)
@@ -253,7 +236,7 @@ class FlowTable:
 
     def read(self) -> list[tuple[Conversation, int, int, int]]:
         """Each flow with its packets, bytes and the time of its last packet (0: none yet)."""
-        counted = self._read()
+        counted = self.counts()
         return [
             (
                 conversation(self._keys[slot]),
@@ -261,7 +244,7 @@ class FlowTable:
                 int(counted["bytes"][slot]),
                 int(counted["last_seen_ns"][slot]),
             )
-            for slot in self._slots.values()
+            for slot in self.slots().tolist()
         ]
 
     def adopt(self, now_ns: int) -> int:
@@ -279,6 +262,7 @@ class FlowTable:
             self._slots[raw] = slot
             self._keys[slot], self._flows[slot] = key, value
             self._installed_ns[slot] = now_ns
+            self._used[slot] = True
         if wrong:
             self._map.delete_all(np.frombuffer(b"".join(wrong), dtype=KEY))
         self._free = deque(slot for slot in self._free if slot not in taken)
@@ -297,24 +281,39 @@ class FlowTable:
     def audit(self, *, repair: bool) -> Audit:
         """Compare the table with the map, and put the map right if asked to."""
         keys, values = self._map.all()
-        found = {key.tobytes(): value.tobytes() for key, value in zip(keys, values, strict=True)}
-        missing = [key for key in self._slots if key not in found]
-        foreign = [key for key in found if key not in self._slots]
-        different = [
-            key for key, slot in self._slots.items() if key in found and found[key] != self._flows[slot].tobytes()
-        ]
+        slots = values["slot"].astype(np.int64)
+        slots[slots >= self.capacity] = 0
+        right = self._used[slots] & _same(keys, self._keys[slots]) & _same(values, self._flows[slots])
+        agreeing = np.zeros(self.capacity, dtype=bool)
+        agreeing[slots[right]] = True
+        # The rest is looked at one by one: there is hardly ever any.
+        found = {key.tobytes() for key in keys[~right]}
+        foreign = [name for name in found if name not in self._slots]
+        lacking = [self._keys[slot].tobytes() for slot in np.flatnonzero(self._used & ~agreeing).tolist()]
+        missing = [name for name in lacking if name not in found]
+        different = [name for name in lacking if name in found]
         if repair:
             if foreign:
                 self._map.delete_all(np.frombuffer(b"".join(foreign), dtype=KEY))
-            slots = np.array([self._slots[key] for key in missing + different], dtype=np.int64)
-            self._map.put_all(self._keys[slots], self._flows[slots])
+            wrong = np.array([self._slots[name] for name in lacking], dtype=np.int64)
+            self._map.put_all(self._keys[wrong], self._flows[wrong])
         examples = [
-            f"{what}: {conversation(np.frombuffer(key, dtype=KEY)[0])}"
+            f"{what}: {conversation(np.frombuffer(name, dtype=KEY)[0])}"
             for what, some in (("missing", missing), ("foreign", foreign), ("different", different))
-            for key in some[:_SHOWN]
+            for name in some[:_SHOWN]
         ]
         return Audit(len(self._slots), len(missing), len(foreign), len(different), repair, examples)
 
     def as_json(self) -> dict[str, Any]:
         """Sizes and counters as plain data."""
         return {"flows": len(self), "capacity": self.capacity, **asdict(self.counters)}
+
+
+def _same(one: Records, other: Records) -> npt.NDArray[np.bool_]:
+    """Which records are equal to the byte."""
+    size = one.dtype.itemsize
+    equal: npt.NDArray[np.bool_] = (
+        np.ascontiguousarray(one).view(np.uint8).reshape(-1, size)
+        == np.ascontiguousarray(other).view(np.uint8).reshape(-1, size)
+    ).all(axis=1)
+    return equal

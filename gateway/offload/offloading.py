@@ -185,7 +185,7 @@ class Offload:
         for key in present - wanted:
             addresses.delete(np.void(key))
         self.flows = FlowTable(
-            BpfMap(shared["flows"], KEY, FLOW), BpfMap(shared["flow_counters"], "=u4", COUNT, cpus), capacity
+            BpfMap(shared["flows"], KEY, FLOW), BpfMap(shared["flow_counters"], "=u4", COUNT, cpus), capacity, cpus
         )
         if self.adopted:
             self.flows.adopt(time.monotonic_ns())

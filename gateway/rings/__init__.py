@@ -7,7 +7,7 @@
     frames    a memory cut into frames of one length, and who owns each of them
     index     single-producer single-consumer rings as the kernel lays them out, as numpy views
     umem      memory that AF_XDP sockets share; xsk_abi: the kernel's numbers and structures
-    xsk       AF_XDP:      received descriptors become transmit descriptors; user space copies nothing
+    xsk, xsk_core  AF_XDP: received descriptors become transmit descriptors; user space copies nothing
     mapped    PACKET_MMAP: frames are sent from the slots they arrived in; user space copies nothing
     plain     packet sockets with a buffer of their own: the copying way, for comparison
     memory    lists instead of a kernel: for tests

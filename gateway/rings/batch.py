@@ -125,6 +125,11 @@ class Batch:
             return self.offsets
         return np.concatenate((self.offsets, self.fragments.offsets))
 
+    def heads(self) -> Numbers | None:
+        """Lengths of the frames' first pieces; None: all are in one piece."""
+        pieces = self.fragments
+        return None if pieces is None else np.where(pieces.counts > 0, pieces.heads_end - self.offsets, self.lengths)
+
     def release(self) -> None:
         """Give all frames back."""
         self.owner.release(self.places())

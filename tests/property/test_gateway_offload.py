@@ -72,7 +72,7 @@ class TableMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.map, self.counts = PlayedMap(CAPACITY), PlayedCounters()
-        self.table = FlowTable(self.map, self.counts, CAPACITY)
+        self.table = FlowTable(self.map, self.counts, CAPACITY, PROCESSORS)
         self.now = 1
         self.model: dict[int, int] = {}
         self.seen: dict[int, int] = {}
@@ -145,7 +145,7 @@ class TableMachine(RuleBasedStateMachine):
         """Another daemon takes over: it knows what the maps say, and nothing else."""
         self.now += 1
         ended = self.table.counters.ended_packets
-        self.table = FlowTable(self.map, self.counts, CAPACITY)
+        self.table = FlowTable(self.map, self.counts, CAPACITY, PROCESSORS)
         assert self.table.adopt(self.now) == len(self.model)
         self.table.counters.ended_packets = ended
         self.seen = dict.fromkeys(self.seen, self.now)

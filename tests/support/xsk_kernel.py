@@ -10,7 +10,7 @@ from gateway.rings import xsk_abi as abi
 from gateway.rings.copies import CopyLedger
 from gateway.rings.index import RingMemory
 from gateway.rings.umem import Umem
-from gateway.rings.xsk import XskCore, XskRings
+from gateway.rings.xsk_core import XskCore, XskRings
 
 _PRODUCER, _CONSUMER, _FLAGS, _ENTRIES = 0, 64, 128, 192
 _WRAP = 1 << 32
