@@ -57,17 +57,17 @@ topology: {kind: icgw, gpus: 3, compute: 1, storage: 1, spines: 2, rate: 100 Gbi
 designs: [gateway]
 controller: {spread: flows}
 workloads:
-  - {name: bulk, kind: tcp, sources: [g2, g3], targets: [c1, r1], flows: 2, duration: 20 ms}
-  - {name: volume, kind: nvme, alongside: bulk, initiators: g2, target: s1, block: 16 KiB, queue_depths: [4], ios: 1000}
-  - {name: probes, kind: probe, alongside: bulk, all_to_all: [g1, c1, s1], interval: 4 us, duration: 20 ms}
+  - {name: bulk, kind: tcp, sources: [g2, g3], targets: [c1, r1], flows: 2, duration: 12 ms}
+  - {name: volume, kind: nvme, alongside: bulk, initiators: g2, target: s1, block: 16 KiB, queue_depths: [4], ios: 500}
+  - {name: probes, kind: probe, alongside: bulk, all_to_all: [g1, c1, s1], interval: 4 us, duration: 12 ms}
 faults:
   - {at: 1 ms, cut: la1-spa1}
-  - {at: 4 ms, restore: la1-spa1}
-  - {at: 6 ms, stop: spa2}
-  - {at: 12 ms, start: spa2}
-  - {at: 14 ms, flap: {link: la3-spa1, times: 4, every: 1 ms}}
-  - {at: 18 ms, silence: s1-la3}
-  - {at: 18.5 ms, restore: s1-la3}
+  - {at: 3 ms, restore: la1-spa1}
+  - {at: 4 ms, stop: spa2}
+  - {at: 9.5 ms, start: spa2}
+  - {at: 10 ms, flap: {link: la3-spa1, times: 2, every: 500 us}}
+  - {at: 11 ms, silence: s1-la3}
+  - {at: 11.5 ms, restore: s1-la3}
 sampling: {interval: 200 us}
 """
 

@@ -41,7 +41,7 @@ REACTION_NS = 5_000
 """Every reading of the clock costs some ns, and a new set of paths takes some hundreds of them."""
 REVALIDATOR_NS = 5 * MS
 """Open vSwitch looks at its cached flows at most this often."""
-FORGIVEN_S = 10
+FORGIVEN_S = 5
 """By then the controller has forgotten that a link failed."""
 SECOND_NS = 10**9
 
@@ -49,7 +49,7 @@ PROBES = Probe(
     "probes", tuple(permutations(("g1", "c1", "s1"), 2)), interval_ns=4_000, duration_ns=4 * MS, alongside=""
 )
 """A host at each leaf; any two of them meet."""
-LOAD = TcpBulk("bulk", ("g2",), ("r1",), duration_ns=4 * MS)
+LOAD = TcpBulk("bulk", ("g2",), ("r1",), duration_ns=2 * MS)
 """As much as a line carries, over the uplinks of two leaves."""
 
 
@@ -216,6 +216,6 @@ def test_a_flapping_link_changes_paths_a_few_times(tmp_path: Path) -> None:
         assert [found[f"lost_fault{number}"] for number in range(6, 60)] == [0] * 54
         assert found["unrecovered_by_faults"] == 0
         assert here.events("link")[-1]["message"].endswith("is avoided: it flaps")
-        time.sleep(FORGIVEN_S)
+        time.sleep(2 * FORGIVEN_S)
         assert len(here.events("paths", first)) == 6
         assert here.events("link")[-1]["message"].endswith("is used again")
