@@ -13,8 +13,10 @@ import yaml
 from emulator.report.criteria import CRITERIA
 from emulator.report.evidence import Evidence, evidence_of
 from emulator.report.judgement import Criterion, Finding
+from emulator.report.supernode_criteria import SUPERNODE_CRITERIA
 from emulator.results.reader import Results
 
+ALL_CRITERIA = (*CRITERIA, *SUPERNODE_CRITERIA)
 HOLDS, FAILS, NO_FIGURE = "holds", "does not hold", "no figure"
 
 
@@ -100,7 +102,7 @@ def judge(results: Results) -> list[Verdict]:
     return judge_evidence(evidence_of(results))
 
 
-def judge_evidence(evidence: Sequence[Evidence], criteria: Sequence[Criterion] = CRITERIA) -> list[Verdict]:
+def judge_evidence(evidence: Sequence[Evidence], criteria: Sequence[Criterion] = ALL_CRITERIA) -> list[Verdict]:
     """Judge criteria under each profile and draw the verdicts together."""
     claims = {claim.id: claim for claim in all_claims()}
     verdicts = []

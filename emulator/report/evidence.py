@@ -63,10 +63,12 @@ class Evidence:
     Attributes:
         profile: Its name.
         cells: By design: the first cell of the run under that design and profile.
+        variants: All cells under that profile, by the name of the variant.
     """
 
     profile: str
     cells: dict[str, CellEvidence] = field(default_factory=dict)
+    variants: dict[str, CellEvidence] = field(default_factory=dict)
 
     @property
     def conventional(self) -> CellEvidence | None:
@@ -81,12 +83,13 @@ class Evidence:
 
 def evidence_of(results: Results) -> list[Evidence]:
     """Arrange a run's results by profile, in the order of its cells; where a matrix was run, its first variant."""
-    found: dict[str, dict[str, CellEvidence]] = {}
+    found: dict[str, Evidence] = {}
     for cell in results.cells:
-        cells = found.setdefault(cell.info.profile, {})
-        records = tuple(results.by_variant.get(cell.info.variant, ()))
-        cells.setdefault(cell.info.design, CellEvidence(cell, records))
-    return [Evidence(profile, cells) for profile, cells in found.items()]
+        evidence = found.setdefault(cell.info.profile, Evidence(cell.info.profile))
+        one = CellEvidence(cell, tuple(results.by_variant.get(cell.info.variant, ())))
+        evidence.cells.setdefault(cell.info.design, one)
+        evidence.variants[cell.info.variant] = one
+    return list(found.values())
 
 
 def path_through(fabric: Fabric, source: str, target: str, visits: Sequence[Role]) -> list[LinkSpec]:
