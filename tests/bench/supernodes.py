@@ -129,6 +129,7 @@ def measure(rounds: int) -> list[Row]:
     rows = []
     for size in SIZES:
         if available_bytes() < size.target_gib * 2**30:
+            sys.stderr.write(f"  {size.name}: left out, for {size.target_gib:g} GiB of memory are not free\n")
             continue
         found = [build_once(size)]
         while len(found) < rounds and found[0].cards < _REPEATED_CARDS:
