@@ -191,7 +191,7 @@ def load_fast(path: Path) -> FastConfig:
         ports,
         configuration,
         idle_ns=top.whole("idle_s", 1, 86_400, 60) * 10**9,
-        batch_frames=top.whole("batch_frames", 1, 8192, 1024),
+        batch_frames=top.whole("batch_frames", 1, 8192, 2048),
         frames=top.whole("frames", 64, 1 << 20, max(2048, 4 * entries * queues if kind is PortKind.AF_XDP else 0)),
         ring_entries=entries,
         headroom_bytes=top.whole("headroom_bytes", 0, 256, 64),
