@@ -83,6 +83,7 @@ def _add_collective(command: argparse.ArgumentParser) -> None:
     command.add_argument("-b", "--minbytes", default="1M", metavar="SIZE", help="smallest size (default: 1M)")
     command.add_argument("-e", "--maxbytes", metavar="SIZE", help="largest size (default: the smallest)")
     command.add_argument("-f", "--stepfactor", type=int, default=2, metavar="N", help="from size to size (default: 2)")
+    command.add_argument("--foretell", metavar="SIZE", help="predict larger sizes, too, up to this one")
     command.add_argument("-n", "--iters", type=int, default=5, metavar="N", help="repetitions that count (default: 5)")
     command.add_argument("-w", "--warmup_iters", type=int, default=1, metavar="N", help="before these (default: 1)")
     command.add_argument("-o", "--op", default="sum", metavar="OP", help="sum, min or max (default: sum)")
@@ -217,6 +218,7 @@ def _collective(arguments: argparse.Namespace) -> int:
         "begin": size_text(arguments.minbytes),
         "end": size_text(arguments.maxbytes or arguments.minbytes),
         "factor": arguments.stepfactor,
+        "foretell": size_text(arguments.foretell) if arguments.foretell else None,
         "iterations": arguments.iters,
         "warm_up": arguments.warmup_iters,
         "operation": arguments.op,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
@@ -14,13 +15,14 @@ from emulator.collectives.ring import (
     ring_all_reduce,
     ring_reduce_scatter,
 )
-from emulator.collectives.schedule import Collective, Schedule, need_ranks
+from emulator.collectives.schedule import Collective, Schedule, need_ranks, striped
 from emulator.collectives.torus import torus_buckets, torus_hamiltonian, torus_rings
 from emulator.collectives.trees import binomial_all_reduce, binomial_broadcast, binomial_reduce, double_binary_tree
 from emulator.errors import ScenarioError
 
 Shape = tuple[int, ...]
 
+_PLANES = re.compile(r"[1-8]")
 _CHAIN_PIECES = 4
 """Pieces for each rank of a chain."""
 
@@ -78,17 +80,21 @@ def build(collective: Collective, name: str, shape: Sequence[int]) -> Schedule:
 
     Args:
         collective: What it is to compute.
-        name: Of the algorithm.
+        name: Of the algorithm; ``ring@2`` is a ring for each of two planes.
         shape: Ranks in each dimension; ``(ranks,)`` where they are not a torus.
 
     Raises:
         ScenarioError: There is no such algorithm for this collective, or not for so many ranks.
     """
     known = SCHEDULES[collective]
-    if name not in known:
+    algorithm, at, planes = name.partition("@")
+    if algorithm not in known or (at and not _PLANES.fullmatch(planes)):
         raise ScenarioError(f"{name!r} does no {collective.value}: {', '.join(known)}", key="algorithm")
+    if at and collective is Collective.ALL_TO_ALL:
+        raise ScenarioError(f"{collective.value} has no stripes for planes", key="algorithm")
     need_ranks(prod(shape))
-    return known[name](tuple(shape))
+    made = known[algorithm](tuple(shape))
+    return striped(made, int(planes)) if at else made
 
 
 def fits(collective: Collective, shape: Sequence[int]) -> dict[str, Schedule]:

@@ -136,7 +136,7 @@ class CostModel:
         messages, sizes = self._messages(schedule, size_bytes, item_bytes)
         whole, latency = Clocks(messages, self._rates), Clocks(messages, None)
         carried = np.zeros(len(self._rates))
-        for burst, payload in self._bursts(messages, sizes):
+        for burst, payload in self._bursts(schedule, messages, sizes):
             carried += payload
             latency.advance(burst)
             whole.advance(burst)
@@ -153,11 +153,15 @@ class CostModel:
             busbw=busbw,
         )
 
+    def links_between(self, source: int, target: int) -> int:
+        """Links that a message from one rank to another crosses."""
+        return len(self._routing.path(self._nodes[source], self._nodes[target]))
+
     def link_loads(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> dict[Passage, float]:
         """Payload bytes that every link carries in each direction, in all steps together (see `predict`)."""
         messages, sizes = self._messages(schedule, size_bytes, item_bytes)
         carried = np.zeros(len(self._rates))
-        for _, payload in self._bursts(messages, sizes):
+        for _, payload in self._bursts(schedule, messages, sizes):
             carried += payload
         return {
             Passage(int(number) // 2, number % 2 == 0): float(carried[number]) for number in np.flatnonzero(carried)
@@ -174,7 +178,7 @@ class CostModel:
             messages = self._compiled[id(schedule)][1]
         return messages, messages.sizes(edges)
 
-    def _bursts(self, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:
+    def _bursts(self, schedule: Schedule, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:
         """Messages by step and part, with the payload that every link carries in each direction."""
         ranks = len(self._nodes)
         part = np.array([part for _, _, part in messages.connections], dtype=np.int64)[messages.connection]
@@ -184,7 +188,8 @@ class CostModel:
             if not len(numbers):
                 continue
             source, target, size = messages.source[numbers], messages.target[numbers], sizes[numbers]
-            ways = self._ways.table(source * ranks + target)
+            stripe = schedule.stripe_of(int(part[numbers[0]]))
+            ways = self._ways.table(source * ranks + target, stripe, schedule.stripes)
             first = np.minimum(size, ways.payload_bytes) + ways.around_bytes
             burst = Burst(
                 numbers=numbers,

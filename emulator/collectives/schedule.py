@@ -95,6 +95,7 @@ class Schedule:
         owners: Rank that has each chunk in the end (reduce-scatter) or in the beginning (all-gather).
         root: Rank that has everything in the end (reduce) or in the beginning (broadcast).
         parts: First chunk of each part of the buffer that goes its own way beside the others; None: there is one.
+        stripes: Equal numbers of consecutive parts, each for a plane of a network that has several; see `striped`.
     """
 
     name: str
@@ -106,6 +107,16 @@ class Schedule:
     owners: Integers | None = field(default=None, compare=False, repr=False)
     root: int = 0
     parts: Integers | None = field(default=None, compare=False, repr=False)
+    stripes: int = 1
+
+    @property
+    def part_count(self) -> int:
+        """Number of parts of the buffer that go their own ways."""
+        return 1 if self.parts is None else len(self.parts)
+
+    def stripe_of(self, part: int) -> int:
+        """Which stripe a part belongs to."""
+        return part * self.stripes // self.part_count
 
     def __len__(self) -> int:
         return self.length
@@ -130,6 +141,13 @@ def finer(schedule: Schedule, times: int) -> Schedule:
     return replace(schedule, chunks=schedule.chunks * times, make=make, owners=owners, parts=parts)
 
 
+def striped(schedule: Schedule, planes: int) -> Schedule:
+    """The same on equal parts of the buffer at the same time, one for each plane of a network: ``ring@2``."""
+    if planes < 2:
+        return schedule
+    return replace(beside([schedule] * planes, f"{schedule.name}@{planes}"), stripes=planes)
+
+
 def need_ranks(ranks: int, least: int = 1) -> int:
     """Check a number of ranks.
 
@@ -149,13 +167,9 @@ def after(first: Schedule, second: Schedule, collective: Collective, name: str) 
     def make(number: int) -> Step:
         return first.make(number) if number < first.length else second.make(number - first.length)
 
-    parts = first.parts if np.array_equal(_parts(first), _parts(second)) else None
+    same = first.parts is not None and second.parts is not None and np.array_equal(first.parts, second.parts)
+    parts = first.parts if same else None
     return Schedule(name, collective, first.ranks, first.chunks, first.length + second.length, make, parts=parts)
-
-
-def _parts(schedule: Schedule) -> Integers:
-    """First chunk of each part."""
-    return np.zeros(1, dtype=np.int64) if schedule.parts is None else schedule.parts
 
 
 def beside(parts: Sequence[Schedule], name: str) -> Schedule:
@@ -175,6 +189,7 @@ def beside(parts: Sequence[Schedule], name: str) -> Schedule:
         return merged(steps)
 
     owners = [one.owners for one in parts if one.owners is not None]
+    firsts = [np.zeros(1, dtype=np.int64) if one.parts is None else one.parts for one in parts]
     return replace(
         parts[0],
         name=name,
@@ -182,7 +197,7 @@ def beside(parts: Sequence[Schedule], name: str) -> Schedule:
         length=max(one.length for one in parts),
         make=make,
         owners=np.concatenate(owners) if owners else None,
-        parts=np.concatenate([_parts(one) + start for one, start in zip(parts, starts, strict=False)]),
+        parts=np.concatenate([one + start for one, start in zip(firsts, starts, strict=False)]),
     )
 
 

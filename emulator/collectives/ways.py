@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv4Address
 from typing import Protocol
 
 import numpy as np
@@ -29,11 +30,25 @@ class Ways(Protocol):
     def fabric(self) -> Fabric:
         """The fabric."""
 
-    def path(self, source: str, target: str) -> Sequence[Passage]:
-        """Links that packets cross from one node to another, or one of several ways that are equal."""
+    def addresses(self, node: str) -> Sequence[IPv4Address]:
+        """All addresses of a node: by any way, then, if there are several planes, by each of them."""
 
-    def shares(self, source: str, target: str) -> Mapping[Passage, float]:
-        """The share of traffic from one node to another that crosses each link."""
+    def path(self, source: str, target: str, address: IPv4Address | None = None) -> Sequence[Passage]:
+        """Links that packets cross from one node to an address of another, or one of several ways that are equal."""
+
+    def shares(self, source: str, target: str, address: IPv4Address | None = None) -> Mapping[Passage, float]:
+        """The share of traffic from one node to an address of another that crosses each link."""
+
+
+def stripe_address(ways: Ways, node: str, stripe: int, stripes: int) -> IPv4Address:
+    """Where a stripe of a buffer is sent: the node's address in a plane of its own, if there are so many planes."""
+    found = ways.addresses(node)
+    return found[1 + stripe] if stripes > 1 and len(found) > stripes else found[0]
+
+
+def planes_of(ways: Ways, nodes: Sequence[str]) -> int:
+    """Planes in which all of some nodes have an address of their own; 1 if there are none."""
+    return max(1, min(len(ways.addresses(node)) for node in nodes) - 1)
 
 
 @dataclass(frozen=True)
@@ -85,13 +100,13 @@ class WayFinder:
         self._ways = ways
         self._nodes = list(nodes)
         self._way = lru_cache(maxsize=None)(self._way_between)
-        self._known: dict[bytes, WayTable] = {}
+        self._known: dict[tuple[bytes, int, int], WayTable] = {}
 
-    def table(self, pairs: Integers) -> WayTable:
+    def table(self, pairs: Integers, stripe: int = 0, stripes: int = 1) -> WayTable:
         """The ways of pairs, each ``source * nodes + target``; most steps of a schedule have the same ones."""
-        key = pairs.tobytes()
+        key = (pairs.tobytes(), stripe, stripes)
         if key not in self._known:
-            found = [self._way(*divmod(pair, len(self._nodes))) for pair in pairs.tolist()]
+            found = [self._way(*divmod(pair, len(self._nodes)), stripe, stripes) for pair in pairs.tolist()]
             lengths = np.array([len(way.passages) for way in found])
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
@@ -107,11 +122,12 @@ class WayFinder:
             )
         return self._known[key]
 
-    def _way_between(self, source: int, target: int) -> _Way:
-        shares = self._ways.shares(self._nodes[source], self._nodes[target])
+    def _way_between(self, source: int, target: int, stripe: int, stripes: int) -> _Way:
+        address = stripe_address(self._ways, self._nodes[target], stripe, stripes)
+        shares = self._ways.shares(self._nodes[source], self._nodes[target], address)
         specs = [
             self._ways.fabric.links[passage.link].spec
-            for passage in self._ways.path(self._nodes[source], self._nodes[target])
+            for passage in self._ways.path(self._nodes[source], self._nodes[target], address)
         ]
         numbers = np.array([2 * passage.link + (not passage.forward) for passage in shares], dtype=np.int64)
         return _Way(

@@ -155,4 +155,9 @@ def _as_text(found: Mapping[str, Any], parameters: Mapping[str, object]) -> str:
             f"#{one['size_bytes']:10d}  {one['algorithm']:<20s} {one['time_ns'] / 1000:10.2f} "
             f"{one['predicted_ns'] / 1000:16.2f} {one['predicted_ns'] / one['time_ns'] - 1:+8.1%} {least}"
         )
+    for one in found["foretold"]:
+        below.append(
+            f"#{one['size_bytes']:10d}  {one['algorithm']:<20s} {'-':>10s} {one['predicted_ns'] / 1000:16.2f} "
+            f"{'-':>8s} {'-':>11s}"
+        )
     return "\n".join(top) + "\n" + header() + "".join(map(row, lines)) + footer(lines) + "\n".join(below) + "\n"

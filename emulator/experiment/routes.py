@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from ipaddress import IPv4Address
 from itertools import pairwise
 
 from controller.designs import Design, Hop, Plan, plan
@@ -124,13 +125,18 @@ class _PlannedWays:
             self._passages.setdefault((link.a, link.b), Passage(number, forward=True))
             self._passages.setdefault((link.b, link.a), Passage(number, forward=False))
 
-    def path(self, source: str, target: str) -> list[Passage]:
+    def addresses(self, node: str) -> tuple[IPv4Address, ...]:
+        """Hosts have one address."""
+        ip = self.fabric.by_name[node].ip
+        return (ip.ip,) if ip else ()
+
+    def path(self, source: str, target: str, address: IPv4Address | None = None) -> list[Passage]:  # noqa: ARG002
         """Links from one host to another."""
         return [self._passages[pair] for pair in pairwise(self._routes.route(source, target).there)]
 
-    def shares(self, source: str, target: str) -> dict[Passage, float]:
+    def shares(self, source: str, target: str, address: IPv4Address | None = None) -> dict[Passage, float]:
         """All of the traffic takes the one way."""
-        return dict.fromkeys(self.path(source, target), 1.0)
+        return dict.fromkeys(self.path(source, target, address), 1.0)
 
 
 def _route(journey: Journey) -> Route:

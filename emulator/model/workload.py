@@ -232,6 +232,7 @@ class CollectiveRun(Workload):
             runs.
         begin_bytes, end_bytes: Smallest and largest size.
         factor: From one size to the next.
+        foretell_bytes: Up to here sizes are predicted only, each twice the one before; 0: none.
         iterations: How often each size is done, one right after the other; what counts is the mean.
         warm_up: How often before that without counting.
         datatype: Type of the numbers, as nccl-tests call it.
@@ -250,6 +251,7 @@ class CollectiveRun(Workload):
     begin_bytes: int = 1 << 20
     end_bytes: int = 1 << 20
     factor: int = 2
+    foretell_bytes: int = 0
     iterations: int = 5
     warm_up: int = 1
     datatype: str = "float"
@@ -270,6 +272,16 @@ class CollectiveRun(Workload):
         sizes = [self.begin_bytes]
         while self.factor > 1 and sizes[-1] * self.factor <= self.end_bytes:
             sizes.append(sizes[-1] * self.factor)
+        return tuple(sizes)
+
+    @property
+    def foretold_bytes(self) -> tuple[int, ...]:
+        """Sizes that are predicted only, ascending."""
+        sizes = []
+        size = 2 * self.sizes_bytes[-1]
+        while size <= self.foretell_bytes:
+            sizes.append(size)
+            size *= 2
         return tuple(sizes)
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 
+from emulator.report.collective_criteria import COLLECTIVE_CRITERIA
 from emulator.report.criteria import CRITERIA
 from emulator.report.evidence import Evidence, evidence_of
 from emulator.report.judgement import Criterion, Finding
 from emulator.report.supernode_criteria import SUPERNODE_CRITERIA
 from emulator.results.reader import Results
 
-ALL_CRITERIA = (*CRITERIA, *SUPERNODE_CRITERIA)
+ALL_CRITERIA = (*CRITERIA, *SUPERNODE_CRITERIA, *COLLECTIVE_CRITERIA)
 HOLDS, FAILS, NO_FIGURE = "holds", "does not hold", "no figure"
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from emulator.report.charts import Chart
 from emulator.report.claims import NO_FIGURE, Verdict, examined, judge, not_examined
+from emulator.report.collectives import collective_charts, torus_charts
 from emulator.report.comparison import figure_tables, theory_rows
 from emulator.report.depths import depth_charts
 from emulator.report.distributions import distribution_charts
@@ -91,6 +92,8 @@ def _tally(verdicts: list[Verdict]) -> dict[str, int]:
 def _charts(results: Results) -> list[tuple[str, list[Chart]]]:
     sections = [
         ("Figures over what was varied", sweep_charts(results)),
+        ("Collectives over size", collective_charts(results)),
+        ("What each link of a torus carried", torus_charts(results.cells)),
         ("Storage over queue depth", depth_charts(results)),
         ("Latency distributions", distribution_charts(results.cells)),
         ("Faults over time", fault_charts(results.cells)),

@@ -30,7 +30,8 @@ class CollectiveSection(WorkloadSection):
     )
     algorithm: Text = Field(
         default=model.CollectiveRun.algorithm,
-        description="Name of the schedule; auto: for each size the one that should be quickest.",
+        description="Name of the schedule, with @2 one for each of two planes; auto: for each size the quickest "
+        "one by prediction.",
         examples=["auto", "ring", "halving-doubling", "torus-buckets"],
     )
     ranks: Names = Field(
@@ -51,6 +52,11 @@ class CollectiveSection(WorkloadSection):
     end_bytes: Message = size_field("end", model.CollectiveRun.end_bytes, "Largest size; left out: only the smallest.")
     factor: Annotated[Count, at_least(2, "2")] = Field(
         default=model.CollectiveRun.factor, description="From one size to the next."
+    )
+    foretell_bytes: Size = size_field(
+        "foretell",
+        model.CollectiveRun.foretell_bytes,
+        "Up to here sizes are predicted only, each twice the one before; 0 B: none.",
     )
     iterations: Count = Field(
         default=model.CollectiveRun.iterations, description="How often each size is done; the mean counts."
@@ -79,7 +85,7 @@ class CollectiveSection(WorkloadSection):
     @model_validator(mode="after")
     def _known(self) -> CollectiveSection:
         known = SCHEDULES[Collective(self.collective)]
-        if self.algorithm != "auto" and self.algorithm not in known:
+        if self.algorithm != "auto" and self.algorithm.partition("@")[0] not in known:
             raise refuse(f"{self.algorithm!r} does no {self.collective}: {', '.join(['auto', *known])}")
         if "end_bytes" in self.model_fields_set and self.end_bytes < self.begin_bytes:
             raise refuse("'end' is below 'begin'")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from emulator.collectives import Collective, Schedule, build, fits
 from emulator.collectives.cost import CostModel, Prediction
 from emulator.collectives.payload import DATA_TYPES
+from emulator.collectives.schedule import striped
 from emulator.errors import WorkloadError
 from emulator.model.workload import CollectiveRun
 
@@ -23,24 +24,32 @@ class Choice:
     prediction: Prediction
 
 
+def _suits(schedule: Schedule, model: CostModel) -> bool:
+    """Whether a schedule whose point is that every transfer crosses a single link has such links here."""
+    if not schedule.name.startswith("torus-hamiltonian"):
+        return True
+    first = schedule.make(0)
+    return model.links_between(int(first.source[0]), int(first.target[0])) == 1
+
+
 class Chooser:
     """Picks the schedule that should be quickest, or predicts the one that is asked for.
 
     Args:
         workload: What is to be done.
         model: Of the network as it is.
+        planes: Planes of the network that ranks can choose between.
     """
 
-    def __init__(self, workload: CollectiveRun, model: CostModel) -> None:
+    def __init__(self, workload: CollectiveRun, model: CostModel, planes: int = 1) -> None:
         kind = Collective(workload.collective)
         self._model = model
         self._item_bytes = DATA_TYPES[workload.datatype].dtype.itemsize
         if workload.algorithm == AUTO:
-            self._schedules = [
-                one
-                for one in fits(kind, workload.grid).values()
-                if len(one) * one.ranks <= MOST_MESSAGES or one.ranks == 1
-            ]
+            found = [one for one in fits(kind, workload.grid).values() if _suits(one, model)]
+            if kind is not Collective.ALL_TO_ALL:
+                found = [striped(one, planes) for one in found]
+            self._schedules = [one for one in found if len(one) * one.ranks * one.part_count <= MOST_MESSAGES]
         else:
             self._schedules = [build(kind, workload.algorithm, workload.grid)]
         if not self._schedules:

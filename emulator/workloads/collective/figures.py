@@ -42,8 +42,17 @@ class Measured:
     wrong: int
 
 
-def figures(workload: CollectiveRun, context: Context, measured: Sequence[Measured]) -> list[Record]:
-    """Make records, and leave ``collective-<workload>.json`` in the cell's folder."""
+def figures(
+    workload: CollectiveRun, context: Context, measured: Sequence[Measured], foretold: Sequence[tuple[int, Choice]]
+) -> list[Record]:
+    """Make records, and leave ``collective-<workload>.json`` in the cell's folder.
+
+    Args:
+        workload: What was done.
+        context: Where.
+        measured: What came of it.
+        foretold: Sizes that were predicted only, with the schedules that should be quickest.
+    """
     findings = Findings(context, workload)
     kind, ranks = Collective(workload.collective), len(workload.ranks)
     details = []
@@ -64,6 +73,10 @@ def figures(workload: CollectiveRun, context: Context, measured: Sequence[Measur
             findings.theory(f"bound_{word}", bound, "ns", _BOUND)
             findings.measured(f"of_bound_{word}", bound / one.time_ns, "1", f"{_BOUND}; part of the bandwidth used")
         details.append(_detail(workload, one, bound))
+    for size, choice in foretold:
+        word = format_size(size).replace(" ", "")
+        source = f"{_MODEL} of {choice.schedule.name}; not measured"
+        findings.theory(f"time_{word}", choice.prediction.time_ns, "ns", source)
     findings.modelled("reduce_rate", workload.reduce_bps, "bit/s", "stated: what a card adds up, see docs/workloads.md")
     lines = [_line(workload, one) for one in measured]
     content: dict[str, Any] = {
@@ -87,6 +100,10 @@ def figures(workload: CollectiveRun, context: Context, measured: Sequence[Measur
             "message_ns": workload.message_ns,
         },
         "sizes": details,
+        "foretold": [
+            {"size_bytes": size, "algorithm": one.schedule.name, "predicted_ns": one.prediction.time_ns}
+            for size, one in foretold
+        ],
         "nccl": to_json(lines),
     }
     path = context.work_dir / f"collective-{workload.name}.json"

@@ -6,7 +6,7 @@ import resource
 import select
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from emulator.collectives.messages import Connection
@@ -20,6 +20,10 @@ _PORTS = 30_000
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _PATIENCE_S = 30.0
 _SPARE_FILES = 256
+
+
+AddressOf = Callable[[int, int], str]
+"""The address of a rank for a part of the buffer."""
 
 
 class Links:
@@ -41,6 +45,7 @@ def opened(
     congestion: str,
     buffer_bytes: int,
     what: str,
+    address: AddressOf | None = None,
 ) -> Iterator[Links]:
     """Open connections between ranks and close them afterwards.
 
@@ -50,15 +55,17 @@ def opened(
         congestion: Linux congestion control.
         buffer_bytes: Of each socket, for sending and for receiving.
         what: Workload, for messages.
+        address: A rank's address for a part of the buffer; None: its host's only one.
 
     Raises:
         WorkloadError: A rank cannot reach another one, or the kernel refuses a setting.
     """
+    place = address or (lambda rank, _part: hosts[rank].ip)
     _allow_files(2 * len(connections) + len(hosts) + _SPARE_FILES, what)
     with ExitStack() as undo:
         try:
-            listeners = _listen(hosts, connections, buffer_bytes, undo)
-            senders = _connect(hosts, connections, congestion, buffer_bytes, undo)
+            listeners = _listen(hosts, connections, address is not None, buffer_bytes, undo)
+            senders = _connect(hosts, connections, place, congestion, buffer_bytes, undo)
             yield Links(senders, _accept(hosts, connections, listeners, senders, undo, what))
         except OSError as error:
             raise WorkloadError(f"workload {what}: cannot connect ranks: {error}") from error
@@ -82,7 +89,7 @@ def _abort_on_close(one: socket.socket) -> None:
 
 
 def _listen(
-    hosts: Sequence[HostHandle], connections: Sequence[Connection], buffer_bytes: int, undo: ExitStack
+    hosts: Sequence[HostHandle], connections: Sequence[Connection], several: bool, buffer_bytes: int, undo: ExitStack
 ) -> dict[int, socket.socket]:
     counts: dict[int, int] = {}
     for _, target, _ in connections:
@@ -94,7 +101,7 @@ def _listen(
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # What is accepted has the listener's buffers from its first packet on.
         one.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_bytes)
-        one.bind((hosts[rank].ip, _PORT))
+        one.bind(("" if several else hosts[rank].ip, _PORT))
         one.listen(count)
         listeners[rank] = one
     return listeners
@@ -103,6 +110,7 @@ def _listen(
 def _connect(
     hosts: Sequence[HostHandle],
     connections: Sequence[Connection],
+    address: AddressOf,
     congestion: str,
     buffer_bytes: int,
     undo: ExitStack,
@@ -124,8 +132,9 @@ def _connect(
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             _abort_on_close(one)
             # Ports of our own choice: hashes over them, and so ways through the network, are the same on every run.
-            one.bind((hosts[source].ip, _FIRST_SOURCE_PORT + place % _PORTS))
-            one.connect_ex((hosts[connections[number][1]].ip, _PORT))
+            _, target, part = connections[number]
+            one.bind((address(source, part), _FIRST_SOURCE_PORT + place % _PORTS))
+            one.connect_ex((address(target, part), _PORT))
     return [made[number] for number in range(len(connections))]
 
 

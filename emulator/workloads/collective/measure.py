@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+import logging
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import psutil
 
 from emulator.collectives.cost import CostModel, schedule_edges
 from emulator.collectives.messages import Connection, messages_of, stages_of
 from emulator.collectives.payload import DATA_TYPES, payload
+from emulator.collectives.schedule import Schedule
+from emulator.collectives.ways import Ways, planes_of, stripe_address
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
+from emulator.linux import sysctl
 from emulator.linux.timer import reset_timer_slack
 from emulator.model.workload import CollectiveRun
 from emulator.results.records import Record
@@ -24,6 +31,8 @@ from emulator.workloads.collective.work import CardModel, Work
 from emulator.workloads.context import Context
 from emulator.workloads.tcp_settings import applied, output_limit_bytes
 
+_log = logging.getLogger(__name__)
+
 
 def run(workload: CollectiveRun, context: Context) -> list[Record]:
     """Run the collective at all of its sizes.
@@ -36,10 +45,10 @@ def run(workload: CollectiveRun, context: Context) -> list[Record]:
     if context.ways is None:
         raise WorkloadError(f"workload {workload.name}: it is not known where packets go")
     model = CostModel(context.ways, workload.ranks, workload.message_ns, workload.reduce_bps)
-    chooser = Chooser(workload, model)
+    chooser = Chooser(workload, model, planes_of(context.ways, workload.ranks))
     sizes = workload.sizes_bytes
     measured = []
-    with _Machine(workload, context) as machine:
+    with _Machine(workload, context, context.ways) as machine:
         for number, size in enumerate(sizes):
             ranking = chooser.ranking(size)
             name = ranking[0].schedule.name
@@ -47,14 +56,15 @@ def run(workload: CollectiveRun, context: Context) -> list[Record]:
                 f"{workload.name}: {workload.collective} of {format_size(size)} by {name}", number, len(sizes)
             )
             measured.append(machine.measure(ranking, size))
-    return figures(workload, context, measured)
+    foretold = [(size, chooser.ranking(size)[0]) for size in workload.foretold_bytes]
+    return figures(workload, context, measured, foretold)
 
 
 class _Machine:
     """The ranks, with connections that are kept from one size to the next while the schedule is the same."""
 
-    def __init__(self, workload: CollectiveRun, context: Context) -> None:
-        self._workload, self._context = workload, context
+    def __init__(self, workload: CollectiveRun, context: Context, ways: Ways) -> None:
+        self._workload, self._context, self._ways = workload, context, ways
         self._hosts = [context.host(name, workload.name) for name in workload.ranks]
         self._undo = ExitStack()
         self._opened = ExitStack()
@@ -63,6 +73,7 @@ class _Machine:
 
     def __enter__(self) -> _Machine:
         try:
+            self._undo.enter_context(_room_for_buffers(self._workload.name))
             for host in self._hosts:
                 self._undo.enter_context(applied(host, self._settings(host), self._workload.name))
             card = CardModel(self._workload.reduce_bps // 8 or None, self._workload.message_ns)
@@ -78,8 +89,7 @@ class _Machine:
 
     def _settings(self, host: HostHandle) -> dict[str, str]:
         """What Linux's defaults are too small for, or would forget between one message and the next."""
-        ways = self._context.ways
-        specs = [link.spec for link in ways.fabric.links_of(host.name)] if ways else []
+        specs = [link.spec for link in self._ways.fabric.links_of(host.name)]
         return {
             "net.ipv4.tcp_limit_output_bytes": str(max(map(output_limit_bytes, specs))),
             "net.ipv4.tcp_slow_start_after_idle": "0",
@@ -101,7 +111,7 @@ class _Machine:
             messages,
             stages_of(messages),
             buffers,
-            self._links(messages.connections),
+            self._links(schedule, messages.connections),
             self._work,
             workload.buffer_bytes,
             workload.ranks,
@@ -120,12 +130,35 @@ class _Machine:
             wrong=wrong + outcome.wrong,
         )
 
-    def _links(self, connections: tuple[Connection, ...]) -> Links:
+    def _links(self, schedule: Schedule, connections: tuple[Connection, ...]) -> Links:
         if connections != self._connections:
             self._opened.close()
-            workload = self._workload
+            workload, ways = self._workload, self._ways
+
+            def address(rank: int, part: int) -> str:
+                return str(stripe_address(ways, workload.ranks[rank], schedule.stripe_of(part), schedule.stripes))
+
             self._current = self._opened.enter_context(
-                opened(self._hosts, connections, workload.congestion, workload.buffer_bytes, workload.name)
+                opened(self._hosts, connections, workload.congestion, workload.buffer_bytes, workload.name, address)
             )
             self._connections = connections
         return self._current
+
+
+@contextmanager
+def _room_for_buffers(what: str) -> Iterator[None]:
+    """While this lasts, TCP may use all memory of the machine.
+
+    By default Linux leaves it a sixteenth, and makes all windows smaller when that is used up: hundreds of hosts in one
+    kernel would slow each other down, which separate machines would not.
+    """
+    pages = psutil.virtual_memory().total // resource.getpagesize()
+    try:
+        before = sysctl.write({"net.ipv4.tcp_mem": f"{pages} {pages} {pages}"})
+    except OSError:
+        before = {}
+        _log.warning("workload %s: TCP's memory cannot be set: large messages may be slower than they should be", what)
+    try:
+        yield
+    finally:
+        sysctl.write(before)
