@@ -103,6 +103,7 @@ def seeds() -> dict[str, bytes]:
             )
         ),
         "ipv6-atomic-fragment": ethernet(_ipv6(IPv6ExtHdrFragment())),
+        "ipv6-atomic-fragment-reserved-bits": ethernet(_ipv6(IPv6ExtHdrFragment(res1=255, res2=3))),
         "ipv6-fragment": ethernet(_ipv6(IPv6ExtHdrFragment(m=1))),
         "ipv6-nine-extensions": ethernet(_ipv6(*(IPv6ExtHdrDestOpt() for _ in range(9)))),
         "ipv6-late-hop-by-hop": ethernet(_ipv6(IPv6ExtHdrDestOpt(), IPv6ExtHdrHopByHop())),

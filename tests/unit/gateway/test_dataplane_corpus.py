@@ -49,6 +49,7 @@ def test_the_corpus_is_what_the_tool_makes() -> None:
         ("last-fragment", Reason.FRAGMENT),
         ("ipv6-fragment", Reason.FRAGMENT),
         ("ipv6-atomic-fragment", Reason.FORWARDED),
+        ("ipv6-atomic-fragment-reserved-bits", Reason.FORWARDED),
         ("ipv6-all-extensions", Reason.FORWARDED),
         ("ipv6-nine-extensions", Reason.TOO_MANY_EXTENSIONS),
         ("ipv6-late-hop-by-hop", Reason.MALFORMED),
