@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from emulator.messages import gateway as messages
     from gateway.fast.steering import FastSteering
 
+_OFFER_AGAIN_S = 0.001
 _TURNS = 64
 """Turns between two looks at control socket and signals while frames keep coming."""
 _FIXED = ("kind", "ports", "frames", "ring_entries", "headroom_bytes", "hook", "mode", "offload", "batch_frames")
@@ -198,7 +199,8 @@ class FastDaemon:
                 control.finished()
                 if self._stopping:
                     return
-            loop.dispatch(loop.wait_idle())
+            # What the kernel did not take yet is offered again soon: nothing tells when it would.
+            loop.dispatch(loop.wait_idle(-1 if left else _OFFER_AGAIN_S))
 
 
 def _watcher(port: Port) -> Handler:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Address
 
 from gateway.fast.config import FastConfig, PortKind
@@ -30,6 +31,7 @@ class Ports:
         mtus: Longest IP packet of each port.
         offload: The offload, if there is one.
         umem: The memory that AF_XDP ports share.
+        unsteer: Each of these lets the stack have the packets of one queue instead of its AF_XDP socket.
     """
 
     queues: list[list[Port]] = field(default_factory=list)
@@ -37,6 +39,7 @@ class Ports:
     mtus: dict[int, int] = field(default_factory=dict)
     offload: Offload | None = None
     umem: Umem | None = None
+    unsteer: list[Callable[[], None]] = field(default_factory=list)
     _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -117,9 +120,11 @@ def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> N
         for settings, queues in zip(config.ports, ports.queues, strict=True):
             for queue, one in enumerate(queues):
                 ports.offload.add_socket(settings.interface, queue, one.fileno())
+                ports.unsteer.append(partial(ports.offload.remove_socket, settings.interface, queue))
         return
     for name, queues in zip(names, ports.queues, strict=True):
         steering = Steering(name, own, config.hook)
         ports._undo.callback(steering.close)
         for queue, one in enumerate(queues):
             steering.add_socket(queue, one.fileno())
+            ports.unsteer.append(partial(steering.remove_socket, queue))
