@@ -149,6 +149,9 @@ class Offload:
                     self._share(one.maps)
             self._set_up(capacity, list(own))
         except BaseException:
+            for one in self._interfaces.values():
+                if not one.adopted:
+                    one.withdraw()
             self.leave()
             raise
         for old in folder.iterdir():
@@ -194,6 +197,10 @@ class Offload:
         """Give packets of an interface's queue that the program does not forward to a socket, until it is closed."""
         if not BpfMap(self._interfaces[interface].sockets_fd, "=u4", "=u4").put(queue, fd):
             raise GatewayError(f"queue {queue} of {interface} cannot have a socket")
+
+    def remove_socket(self, interface: str, queue: int) -> None:
+        """Let the stack have what the program does not forward."""
+        BpfMap(self._interfaces[interface].sockets_fd, "=u4", "=u4").delete(queue)
 
     def index(self, interface: str) -> int:
         """Index of an interface."""

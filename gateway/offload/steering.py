@@ -121,6 +121,10 @@ class Steering:
         if not self._sockets.put(queue, fd):
             raise GatewayError(f"queue {queue} cannot have a socket: there is room for {QUEUES} queues")
 
+    def remove_socket(self, queue: int) -> None:
+        """Let the stack have the packets of a queue."""
+        self._sockets.delete(queue)
+
     def close(self) -> None:
         """Take the program off; the stack gets all packets again."""
         with contextlib.suppress(GatewayError):

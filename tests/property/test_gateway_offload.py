@@ -127,9 +127,9 @@ class TableMachine(RuleBasedStateMachine):
         for port in names:
             self._gone(port)
 
-    @rule(port=PORTS, what=st.sampled_from(["remove", "change", "add"]))
-    def meddle(self, port: int, what: str) -> None:
-        """Somebody else writes into the map."""
+    @rule(port=PORTS, what=st.sampled_from(["remove", "change", "add"]), repaired=st.booleans())
+    def meddle(self, port: int, what: str, repaired: bool) -> None:
+        """Somebody else writes into the map; it may be a while until that is noticed."""
         key = key_record(conversation(port)).tobytes()
         if what == "remove":
             self.map.entries.pop(key, None)
@@ -138,11 +138,20 @@ class TableMachine(RuleBasedStateMachine):
         elif what == "add" and len(self.map.entries) < self.map.room:
             stranger = key_record(conversation(port + 100)).tobytes()
             self.map.entries[stranger] = flow_record(conversation(port), forwarding(9)).tobytes()
+        self.meddled = True
+        if repaired:
+            self.repair()
+
+    @rule()
+    def repair(self) -> None:
         self.table.audit(repair=True)
+        self.meddled = False
 
     @rule()
     def restart(self) -> None:
         """Another daemon takes over: it knows what the maps say, and nothing else."""
+        if self.meddled:
+            return
         self.now += 1
         ended = self.table.counters.ended_packets
         self.table = FlowTable(self.map, self.counts, CAPACITY, PROCESSORS)
@@ -152,7 +161,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @invariant()
     def table_map_and_counts_agree(self) -> None:
-        assert self.table.audit(repair=False).agrees
+        assert self.meddled or self.table.audit(repair=False).agrees
         assert {name.source_port for name in self.table.conversations()} == set(self.model)
         for port, egress in self.model.items():
             record = self.table.flow(conversation(port))
