@@ -62,6 +62,7 @@ OUTCOMES = (
     "not_our_mac",
     "expiring",
     "too_long",
+    "no_egress",
 )
 """`enum outcome`: what the program did with a packet, or why the daemon got it."""
 

@@ -61,6 +61,7 @@ enum outcome {
 	NOT_OUR_MAC,
 	EXPIRING,
 	TOO_LONG,
+	NO_EGRESS, /* its interface is gone: dropped */
 	OUTCOMES,
 };
 
@@ -156,6 +157,7 @@ static __always_inline int forward(struct xdp_md *context, struct ethhdr *ethern
 	void *transport;
 	__u32 slot, bytes;
 	__u16 *macs;
+	int action;
 
 	*why = NOT_IPV4;
 	if (ethernet->h_proto != bpf_htons(ETH_P_IP))
@@ -220,8 +222,9 @@ static __always_inline int forward(struct xdp_md *context, struct ethhdr *ethern
 		counter->last_seen_ns = bpf_ktime_get_coarse_ns();
 	}
 	rewrite(ethernet, ip, end, flow);
-	count(HIT);
-	return bpf_redirect_map(&devices, flow->egress, XDP_DROP);
+	action = bpf_redirect_map(&devices, flow->egress, XDP_DROP);
+	count(action == XDP_REDIRECT ? HIT : NO_EGRESS);
+	return action;
 }
 
 SEC("xdp.frags")
