@@ -8,7 +8,7 @@ right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,14 @@ class Payload:
     combine: Callable[..., Numbers]
 
 
-def payload(schedule: Schedule, edges: Integers, data_type: str, operation: str, seed: int) -> Payload:
+def payload(
+    schedule: Schedule,
+    edges: Integers,
+    data_type: str,
+    operation: str,
+    seed: int,
+    windows: Sequence[int] | None = None,
+) -> Payload:
     """Draw the numbers of a collective.
 
     Args:
@@ -82,24 +89,28 @@ def payload(schedule: Schedule, edges: Integers, data_type: str, operation: str,
         data_type: One of `DATA_TYPES`.
         operation: One of `OPERATIONS`.
         seed: Of the numbers.
+        windows: Where in the row each rank's input begins, each somewhere else, so that a rank keeps its input when
+            others leave; None: where its number says.
 
     Raises:
         ScenarioError: More ranks than sums in this type can be exact for.
     """
     kind = DATA_TYPES[data_type]
     items = int(edges[-1]) // kind.dtype.itemsize
+    starts = list(range(schedule.ranks)) if windows is None else list(windows)
+    span = max(starts) + 1
     if kind.exact is None:
         most = int(np.iinfo(kind.dtype).max)
     else:
         most = kind.exact // schedule.ranks
         if most < 2:
             raise ScenarioError(f"sums of {schedule.ranks} numbers are not exact as {data_type}", key="datatype")
-    row = _random(items + schedule.ranks, most, kind.dtype, seed)
+    row = _random(items + span, most, kind.dtype, seed)
     if not schedule.collective.reduces:
         # Data that one rank has is nobody else's: the row itself is what everyone is to have.
         return Payload((), row[:items], OPERATIONS[operation])
-    inputs = tuple(row[rank : rank + items] for rank in range(schedule.ranks))
-    return Payload(inputs, _combined(row, items, schedule.ranks, operation), OPERATIONS[operation])
+    inputs = tuple(row[start : start + items] for start in starts)
+    return Payload(inputs, _combined(row, items, starts, operation), OPERATIONS[operation])
 
 
 def initial_owner(schedule: Schedule) -> Integers:
@@ -129,19 +140,24 @@ def _random(items: int, most: int, dtype: np.dtype[Any], seed: int) -> Numbers:
     return row
 
 
-def _combined(row: Numbers, items: int, ranks: int, operation: str) -> Numbers:
+def _combined(row: Numbers, items: int, starts: Sequence[int], operation: str) -> Numbers:
     """What all windows come to, item by item."""
     truth = np.empty(items, dtype=row.dtype)
-    for start in range(0, items, _PORTION):
-        end = min(items, start + _PORTION)
-        window = row[start : end + ranks - 1]
+    span = max(starts) + 1
+    absent = sorted(set(range(span)) - set(starts))
+    for begin in range(0, items, _PORTION):
+        end = min(items, begin + _PORTION)
+        window = row[begin : end + span - 1]
         if operation == "sum":
             # Differences of running sums; whole numbers in 64 bits are exact, or wrap as those of the type do.
             sums = np.concatenate([[0], np.cumsum(window.astype(np.int64))])
+            total = sums[span:] - sums[:-span]
+            for start in absent:
+                total -= window[start : start + end - begin].astype(np.int64)
             with np.errstate(over="ignore"):
-                truth[start:end] = (sums[ranks:] - sums[:-ranks]).astype(row.dtype)
+                truth[begin:end] = total.astype(row.dtype)
         else:
-            truth[start:end] = window[: end - start]
-            for rank in range(1, ranks):
-                OPERATIONS[operation](truth[start:end], window[rank : rank + end - start], out=truth[start:end])
+            truth[begin:end] = window[starts[0] : starts[0] + end - begin]
+            for start in starts[1:]:
+                OPERATIONS[operation](truth[begin:end], window[start : start + end - begin], out=truth[begin:end])
     return truth

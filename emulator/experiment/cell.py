@@ -22,6 +22,7 @@ from emulator.experiment.dataplane import DataPlane, data_plane
 from emulator.experiment.faults import FaultDriver
 from emulator.experiment.moves import balance_records
 from emulator.experiment.observe import observing
+from emulator.experiment.repair import Manager
 from emulator.experiment.routes import Routes
 from emulator.experiment.run import CELL_FILE, FABRIC_FILE, WARNINGS_FILE
 from emulator.experiment.together import run_together
@@ -104,6 +105,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
                 progress=progress.report,
                 stations=lambda source, target: routes.stations(source, target, costs),
                 ways=routes.ways,
+                repair=Manager(network, routes.routing).repair if routes.routing else None,
             )
         )
         records: list[Record] = []

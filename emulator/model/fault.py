@@ -22,9 +22,9 @@ class Action(str, Enum):
     RESTORE = "restore"
     """The link is as it was."""
     STOP = "stop"
-    """The switch loses its power: its links lose carrier, its connection to the controller ends."""
+    """The switch, or the card, loses its power: its links lose carrier, its connection to the controller ends."""
     START = "start"
-    """The switch comes back, empty."""
+    """The switch comes back, empty; a card with all its routes."""
 
     @property
     def of_switch(self) -> bool:
@@ -98,7 +98,7 @@ def link_named(fabric: Fabric, text: str) -> Link:
 
 
 def switch_named(fabric: Fabric, text: str) -> Node:
-    """The switch of a name.
+    """The switch of a name; where there are no switches but nodes that forward for each other, any of these.
 
     Raises:
         NodeError: There is none; the nearest names are given.
@@ -106,7 +106,7 @@ def switch_named(fabric: Fabric, text: str) -> Node:
     node = fabric.by_name.get(text)
     if node is None:
         raise NodeError(f"there is no switch {text!r}{_hint(text, [switch.name for switch in fabric.switches])}")
-    if not node.is_switch:
+    if not node.is_switch and fabric.switches:
         raise NodeError(f"{text!r} is a host, only switches are stopped and started")
     return node
 

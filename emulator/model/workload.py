@@ -6,43 +6,17 @@ Node names refer to the scenario's topology. Times are in ns, sizes in bytes, ra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from emulator.model.collective import CollectiveJob as CollectiveJob
+from emulator.model.collective import CollectiveRun as CollectiveRun
+from emulator.model.collective import Collectives as Collectives
+from emulator.model.workload_base import Workload as Workload
+from emulator.model.workload_base import grouped as grouped
+
 FILLED_IN = {"filled_in": True}
 """Marks fields that no scenario gives: they are worked out from its topology before anything runs."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Base: a name, unique in its scenario.
-
-    Attributes:
-        name: The name.
-        alongside: Name of an earlier workload that it starts together with; empty: it waits for the earlier ones' end.
-    """
-
-    kind: ClassVar[str]
-    name: str
-    alongside: str = field(default="", kw_only=True)
-
-    @property
-    def length_ns(self) -> int | None:
-        """How long it lasts from its start, if that is stated; None: it lasts until it is done."""
-        return None
-
-
-def grouped(workloads: Sequence[Workload]) -> list[list[Workload]]:
-    """Workloads that run at the same time, group after group, in the order in which they run."""
-    groups: list[list[Workload]] = []
-    for workload in workloads:
-        group = next((one for one in groups if workload.alongside in [other.name for other in one]), None)
-        if group is None:
-            groups.append([workload])
-        else:
-            group.append(workload)
-    return groups
 
 
 @dataclass(frozen=True)
@@ -219,73 +193,6 @@ class Checkpoint(Workload):
 
 
 @dataclass(frozen=True)
-class CollectiveRun(Workload):
-    """A collective among ranks on hosts, over TCP, at one or more sizes, as nccl-tests do it.
-
-    Attributes:
-        collective: What is computed: ``all_reduce``, ``reduce_scatter``, ``all_gather``, ``alltoall``, ``broadcast``
-            or ``reduce``.
-        algorithm: Name of the schedule; ``auto``: for each size the one that should be quickest.
-        ranks: Hosts, in the order of their ranks; words that stand for several are replaced before it runs. None are
-            given: all cards, or else all hosts.
-        shape: Ranks in each dimension of a grid, such as ``8x8x4``; empty: as the hosts' names tell. Replaced before it
-            runs.
-        begin_bytes, end_bytes: Smallest and largest size.
-        factor: From one size to the next.
-        foretell_bytes: Up to here sizes are predicted only, each twice the one before; 0: none.
-        iterations: How often each size is done, one right after the other; what counts is the mean.
-        warm_up: How often before that without counting.
-        datatype: Type of the numbers, as nccl-tests call it.
-        operation: How they are reduced: ``sum``, ``min`` or ``max``.
-        congestion: Linux congestion control.
-        buffer_bytes: Buffer of each socket, for sending and for receiving.
-        reduce_bps: Rate at which a card adds up what arrives, in bit/s; 0: it takes no time.
-        message_ns: Time that a card takes before each message.
-    """
-
-    kind: ClassVar[str] = "collective"
-    collective: str = "all_reduce"
-    algorithm: str = "auto"
-    ranks: tuple[str, ...] = ()
-    shape: str = ""
-    begin_bytes: int = 1 << 20
-    end_bytes: int = 1 << 20
-    factor: int = 2
-    foretell_bytes: int = 0
-    iterations: int = 5
-    warm_up: int = 1
-    datatype: str = "float"
-    operation: str = "sum"
-    congestion: str = "cubic"
-    buffer_bytes: int = 4 << 20
-    reduce_bps: int = 5_437_000_000_000
-    message_ns: int = 0
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """Ranks in each dimension."""
-        return tuple(map(int, self.shape.split("x"))) if self.shape else (len(self.ranks),)
-
-    @property
-    def sizes_bytes(self) -> tuple[int, ...]:
-        """All sizes, ascending."""
-        sizes = [self.begin_bytes]
-        while self.factor > 1 and sizes[-1] * self.factor <= self.end_bytes:
-            sizes.append(sizes[-1] * self.factor)
-        return tuple(sizes)
-
-    @property
-    def foretold_bytes(self) -> tuple[int, ...]:
-        """Sizes that are predicted only, ascending."""
-        sizes = []
-        size = 2 * self.sizes_bytes[-1]
-        while size <= self.foretell_bytes:
-            sizes.append(size)
-            size *= 2
-        return tuple(sizes)
-
-
-@dataclass(frozen=True)
 class Bisection(Workload):
     """Cards on one side of a supernode's narrowest cut send to the other, all at once, as much as they can.
 
@@ -322,5 +229,17 @@ class Bisection(Workload):
 
 
 WORKLOADS: dict[str, type[Workload]] = {
-    cls.kind: cls for cls in (Ping, TcpBulk, Poisson, SmallPackets, Probe, NvmeIo, Checkpoint, CollectiveRun, Bisection)
+    cls.kind: cls
+    for cls in (
+        Ping,
+        TcpBulk,
+        Poisson,
+        SmallPackets,
+        Probe,
+        NvmeIo,
+        Checkpoint,
+        CollectiveRun,
+        CollectiveJob,
+        Bisection,
+    )
 }

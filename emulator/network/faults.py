@@ -90,7 +90,7 @@ class Faults:
                 raise LinkError(f"link {name} is neither cut nor silent, so it cannot be restored")
 
     def stop_switch(self, name: str) -> None:
-        """Take a switch's power: its links lose carrier, its flows and its connection to the controller are gone.
+        """Take a switch's power, or a card's in a routed fabric: its links lose carrier, what it knew is gone.
 
         Raises:
             NodeError: There is no such switch, or it is stopped already.
@@ -101,6 +101,8 @@ class Faults:
                 raise NodeError(f"switch {name} is stopped already")
             self._stopped.add(name)
             self._settle()
+            if not switch.is_switch:
+                return
             self._switches.cut_off(switch.name)
             # Making it anew disturbs how the other switches take notice of this: they do so first.
             time.sleep(_NOTICE_NS / NS_PER_S)
@@ -116,7 +118,8 @@ class Faults:
             switch = switch_named(self._fabric, name)
             if name not in self._stopped:
                 raise NodeError(f"switch {name} is not stopped")
-            self._switches.reconnect(switch.name)
+            if switch.is_switch:
+                self._switches.reconnect(switch.name)
             self._stopped.remove(name)
             self._settle()
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from emulator.errors import NodeError, TopologyError
+from emulator.model.detour import Detour
 from emulator.model.fabric import Fabric
 from emulator.model.routing import FORWARDING_SYSCTLS, Routing
 from emulator.network.capability import require_queues
@@ -21,6 +22,7 @@ from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port, link_ports
+from emulator.network.rerouting import Rerouting
 from emulator.network.shaping import class_queues
 from emulator.network.verification import sample, star, verify
 from emulator.network.wiring import check_ports
@@ -198,6 +200,27 @@ class Network:
     def mend(self) -> None:
         """Start every stopped switch and restore every link that was cut or silenced; nothing if all is well."""
         self._faults.mend()
+
+    def broken_links(self) -> frozenset[int]:
+        """Links without carrier, as the nodes of a routed fabric see it, by index in the fabric."""
+        return self._rerouting.broken_links()
+
+    def take_detour(self, detour: Detour | None) -> int:
+        """Send packets of a routed fabric around broken links; None: by its own tables again.
+
+        Returns:
+            Number of routes that were changed.
+
+        Raises:
+            LinkError: The kernel refused a route.
+        """
+        return self._rerouting.take(detour)
+
+    @cached_property
+    def _rerouting(self) -> Rerouting:
+        if self.routing is None:
+            raise NodeError("nodes of this network do not forward for each other: there are no routes to change")
+        return Rerouting(self._made, self.routing)
 
     def queue_reader(self, names: Sequence[str] | None = None) -> QueueReader:
         """A reader of the queues of some interfaces, to be closed by the caller.

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from emulator.model.fabric import Fabric
 from emulator.model.routing import ALL_BITS, MULTIPATH_SYSCTLS, FarEnd, Routing
 from emulator.network import interfaces
-from emulator.network.netlink import CREATE, RTM_NEWROUTE, Request, attribute, u32
+from emulator.network.netlink import CREATE, RTM_DELROUTE, RTM_NEWROUTE, Request, attribute, u32
 from emulator.network.ports import Port
 from emulator.network.wiring import LOOPBACK_INDEX
 
@@ -115,7 +115,15 @@ class Prefixes:
         return self._routing.addresses(node)[0]
 
 
-def add_route(prefix: IPv4Network, hops: Sequence[tuple[int, bytes]], source: bytes, what: str) -> Request:
+def delete_route(prefix: IPv4Network, what: str) -> Request:
+    """Remove a route that `add_route` entered."""
+    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, 0)
+    return Request(RTM_DELROUTE, body + attribute(_DESTINATION, prefix.network_address.packed), what)
+
+
+def add_route(
+    prefix: IPv4Network, hops: Sequence[tuple[int, bytes]], source: bytes, what: str, how: int = CREATE
+) -> Request:
     """Enter a route whose next hops are neighbours, whatever their addresses.
 
     Args:
@@ -123,6 +131,7 @@ def add_route(prefix: IPv4Network, hops: Sequence[tuple[int, bytes]], source: by
         hops: Interface number and address of each next hop; flows are spread evenly over several.
         source: Address of what this node itself sends there.
         what: For the error line.
+        how: Flags; by default there must be no such route yet.
     """
     several = len(hops) > 1
     flags = 0 if several else _ONLINK
@@ -133,6 +142,6 @@ def add_route(prefix: IPv4Network, hops: Sequence[tuple[int, bytes]], source: by
     if several:
         tails = [(index, attribute(_GATEWAY, gateway)) for index, gateway in hops]
         nested = b"".join(_NEXT_HOP.pack(_NEXT_HOP.size + len(tail), _ONLINK, 0, index) + tail for index, tail in tails)
-        return Request(RTM_NEWROUTE, body + attribute(_MULTIPATH, nested), what, CREATE)
+        return Request(RTM_NEWROUTE, body + attribute(_MULTIPATH, nested), what, how)
     [(index, gateway)] = hops
-    return Request(RTM_NEWROUTE, body + attribute(_GATEWAY, gateway) + u32(_OUT, index), what, CREATE)
+    return Request(RTM_NEWROUTE, body + attribute(_GATEWAY, gateway) + u32(_OUT, index), what, how)

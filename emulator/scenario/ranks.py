@@ -1,19 +1,13 @@
-"""Which hosts take part in a collective, in which order, and what grid they make."""
+"""Which hosts take part in a collective, in which order."""
 
 from __future__ import annotations
-
-import re
-from itertools import product
-from math import prod
 
 from emulator.collectives import Collective, build
 from emulator.collectives.payload import DATA_TYPES
 from emulator.errors import ScenarioError
 from emulator.model.fabric import Fabric, Role
-from emulator.model.workload import CollectiveRun
+from emulator.model.workload import CollectiveJob, Collectives
 from emulator.scenario.problems import hint
-
-_COORDINATES = re.compile(r"c\d+(_\d+)*")
 
 
 def ranks_of(fabric: Fabric, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -42,21 +36,7 @@ def ranks_of(fabric: Fabric, words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def grid_of(names: tuple[str, ...]) -> str:
-    """The grid that hosts make whose names are coordinates, as those of cards are, such as ``8x8x4``.
-
-    They make one if no place in it is free and the last coordinate changes fastest; else it has one dimension.
-    """
-    if all(map(_COORDINATES.fullmatch, names)):
-        places = [tuple(map(int, name[1:].split("_"))) for name in names]
-        if len({len(place) for place in places}) == 1:
-            axes = [sorted(set(axis)) for axis in zip(*places, strict=True)]
-            if prod(map(len, axes)) == len(places) and list(product(*axes)) == places:
-                return "x".join(str(len(axis)) for axis in axes)
-    return str(len(names))
-
-
-def check_sizes(workload: CollectiveRun) -> None:
+def check_sizes(workload: Collectives) -> None:
     """Check that a collective can be done by its ranks, at all of its sizes.
 
     Raises:
@@ -68,3 +48,24 @@ def check_sizes(workload: CollectiveRun) -> None:
             raise ScenarioError(f"{size} B are not whole numbers of {item_bytes} B each", key="begin")
     if workload.algorithm != "auto":
         build(Collective(workload.collective), workload.algorithm, workload.grid)
+    if isinstance(workload, CollectiveJob):
+        _check_changes(workload)
+
+
+def _check_changes(workload: CollectiveJob) -> None:
+    """Check that who leaves is there, and who joins is not."""
+    later = {name for _, joins, _ in workload.changes for name in joins}
+    there = {name for name in workload.ranks if name not in later}
+    for number, (_, joins, leaves) in enumerate(workload.changes):
+        for name in (*joins, *leaves):
+            if name not in workload.ranks:
+                raise ScenarioError(
+                    f"{name!r} is none of the ranks{hint(name, workload.ranks)}", key=f"changes[{number}]"
+                )
+        if twice := [name for name in joins if name in there]:
+            raise ScenarioError(f"{twice[0]!r} joins and is there already", key=f"changes[{number}]")
+        if absent := [name for name in leaves if name not in there]:
+            raise ScenarioError(f"{absent[0]!r} leaves and is not there", key=f"changes[{number}]")
+        there = (there | set(joins)) - set(leaves)
+        if len(there) < 2:
+            raise ScenarioError("nobody is left to talk to", key=f"changes[{number}]")

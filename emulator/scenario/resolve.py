@@ -7,15 +7,16 @@ from dataclasses import replace
 from itertools import permutations
 from math import prod
 
+from emulator.collectives.grid import grid_of
 from emulator.errors import LinkError, NodeError, ScenarioError
 from emulator.model.fabric import Fabric, Role
 from emulator.model.fault import Action, Fault, link_named, switch_named
 from emulator.model.profile import profile
-from emulator.model.workload import Bisection, CollectiveRun, Probe, Workload, grouped
+from emulator.model.workload import Bisection, Collectives, Probe, Workload, grouped
 from emulator.rng import derive
 from emulator.scenario.model import Cell, Scenario, Variant
 from emulator.scenario.problems import hint
-from emulator.scenario.ranks import check_sizes, grid_of, ranks_of
+from emulator.scenario.ranks import check_sizes, ranks_of
 from emulator.units import format_time
 
 ONLY_VARIANT = "base"
@@ -68,7 +69,7 @@ def expand(fabric: Fabric, cell: Cell) -> Cell:
 
 
 def _expanded(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Workload:
-    if isinstance(workload, CollectiveRun):
+    if isinstance(workload, Collectives):
         return _with_ranks(fabric, cell, index, workload)
     if not isinstance(workload, Probe) or not workload.all_to_all:
         return workload
@@ -87,7 +88,7 @@ def _expanded(fabric: Fabric, cell: Cell, index: int, workload: Workload) -> Wor
     return replace(workload, pairs=tuple(permutations(names, 2)), all_to_all=())
 
 
-def _with_ranks(fabric: Fabric, cell: Cell, index: int, workload: CollectiveRun) -> CollectiveRun:
+def _with_ranks(fabric: Fabric, cell: Cell, index: int, workload: Collectives) -> Collectives:
     """Say which hosts take part, and what grid they make."""
     key = f"workloads[{index}]"
     try:
@@ -184,7 +185,7 @@ def flows_of(workload: Workload) -> tuple[tuple[str, str], ...]:
         pairs = list(workload.pairs)
     elif isinstance(workload, Bisection):
         pairs = list(workload.flows)
-    elif isinstance(workload, CollectiveRun):
+    elif isinstance(workload, Collectives):
         pairs = list(zip(workload.ranks, workload.ranks[1:] + workload.ranks[:1], strict=True))
     elif hasattr(workload, "sources"):
         sources, targets = workload.sources, workload.targets  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from emulator.model import workload as model
 from emulator.scenario.bisection import BisectionSection
-from emulator.scenario.collective import CollectiveSection
+from emulator.scenario.collective import CollectiveJobSection, CollectiveSection
 from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Pairs, Rate, Size, Text, Time, at_least, refuse
 from emulator.scenario.workload_base import (
     Message,
@@ -181,6 +181,7 @@ WorkloadEntry = Annotated[
         NvmeSection,
         CheckpointSection,
         CollectiveSection,
+        CollectiveJobSection,
         BisectionSection,
     ],
     Field(discriminator="kind"),
@@ -197,6 +198,7 @@ WORKLOAD_SECTIONS: dict[str, type[WorkloadSection]] = {
         NvmeSection,
         CheckpointSection,
         CollectiveSection,
+        CollectiveJobSection,
         BisectionSection,
     )
 }

@@ -27,6 +27,7 @@ _RUNNERS: dict[str, Callable[[Any, Context], list[Record]]] = {
     "nvme": nvme.run,
     "checkpoint": checkpoint.run,
     "collective": collective.run,
+    "collective_job": collective.run_job,
     "bisection": bisection.run,
 }
 

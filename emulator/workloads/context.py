@@ -52,6 +52,23 @@ class Occasion:
     faults: int = 0
 
 
+@dataclass(frozen=True)
+class Repair:
+    """What the manager of a fabric found and did.
+
+    Attributes:
+        ways: Where packets go now.
+        broken: Names of links without carrier.
+        cut_off: Hosts all of whose links are broken.
+        routes: Routes that were changed.
+    """
+
+    ways: Ways
+    broken: tuple[str, ...] = ()
+    cut_off: frozenset[str] = frozenset()
+    routes: int = 0
+
+
 def _no_stations(_source: str, _target: str) -> Sequence[StationModel]:
     return ()
 
@@ -75,6 +92,7 @@ class Context:
         stations: The gateway and forwarding stations that packets from one host to another cross; predictions need
             them.
         ways: The fabric and the links that packets cross, for predictions of many flows at once; None: not known.
+        repair: Has the fabric's manager send packets around what is broken; None: there is nobody who could.
     """
 
     scenario: str
@@ -88,6 +106,7 @@ class Context:
     stations: Callable[[str, str], Sequence[StationModel]] = _no_stations
     occasion: Occasion = field(default_factory=Occasion)
     ways: Ways | None = None
+    repair: Callable[[], Repair] | None = None
     _undo: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _ports: Iterator[int] = field(default_factory=lambda: count(_FIRST_PORT), init=False, repr=False)
 

@@ -12,3 +12,16 @@ workloads:
   - {name: few, kind: collective, ranks: [c2_0_1, c0_0_0, c1_1_0], begin: 64 KiB, datatype: half, operation: max,
      congestion: dctcp, message: 1 us, iterations: 1}
 """
+
+JOBS = """
+scenario: jobs
+question: Do jobs go on?
+topology: {kind: torus3d, x: 2, y: 2, z: 4, twist: 2}
+workloads:
+  - {name: faults, kind: collective_job, size: 256 KiB, rounds: 24, detect: 100 us, react: 50 us}
+  - {name: members, kind: collective_job, algorithm: torus-buckets, size: 64 KiB, rounds: 12,
+     changes: [{after: 4, leave: [c0_0_3]}, {after: 8, join: [c1_1_3], leave: [c0_0_0, c0_0_1]}]}
+faults:
+  - {at: 40 us, cut: c0_0_0-c1_0_0, during: faults}
+  - {at: 400 us, stop: c1_0_2, during: faults}
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulator.workloads.collective.job import run as run_job
 from emulator.workloads.collective.measure import run
 
-__all__ = ["run"]
+__all__ = ["run", "run_job"]

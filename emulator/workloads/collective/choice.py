@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from emulator.collectives import Collective, Schedule, build, fits
 from emulator.collectives.cost import CostModel, Prediction
+from emulator.collectives.grid import places_of, snake
 from emulator.collectives.payload import DATA_TYPES
+from emulator.collectives.ring import rings
 from emulator.collectives.schedule import striped
 from emulator.errors import WorkloadError
-from emulator.model.workload import CollectiveRun
+from emulator.model.workload import Collectives
 
 AUTO = "auto"
+_RINGS = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
 MOST_MESSAGES = 1_000_000
 """Schedules of more messages are not chosen: every one costs some tens of microseconds of real time."""
 
@@ -41,12 +44,15 @@ class Chooser:
         planes: Planes of the network that ranks can choose between.
     """
 
-    def __init__(self, workload: CollectiveRun, model: CostModel, planes: int = 1) -> None:
+    def __init__(self, workload: Collectives, model: CostModel, planes: int = 1) -> None:
         kind = Collective(workload.collective)
         self._model = model
         self._item_bytes = DATA_TYPES[workload.datatype].dtype.itemsize
         if workload.algorithm == AUTO:
             found = [one for one in fits(kind, workload.grid).values() if _suits(one, model)]
+            if kind in _RINGS and places_of(workload.ranks):
+                # Along rows and back: good where cards are missing, so that they make no grid.
+                found.append(rings(kind, [snake(workload.ranks)], "snake-ring"))
             if kind is not Collective.ALL_TO_ALL:
                 found = [striped(one, planes) for one in found]
             self._schedules = [one for one in found if len(one) * one.ranks * one.part_count <= MOST_MESSAGES]

@@ -74,6 +74,8 @@ class Execution:
         self._open = bytearray(len(self._sizes))
         self._ready = bytearray(len(messages))
         self._ranks = messages.ranks
+        #: When the last rank was through with each round so far.
+        self.round_ends_ns: list[int] = []
         self._round = [0] * self._ranks
         self._left = [0] * self._ranks
         self._early: dict[tuple[int, int], Numbers] = {}
@@ -86,8 +88,12 @@ class Execution:
         for one in receivers:
             self._receivers_of[one.rank].append(one)
 
-    def run(self, rounds: int) -> Outcome:
+    def run(self, rounds: int, patience_ns: int = PATIENCE_NS) -> Outcome:
         """Do the collective some times, each rank beginning the next one when it is through with one.
+
+        Args:
+            rounds: How often.
+            patience_ns: For how long nothing may happen. What is over by then stands in `round_ends_ns`.
 
         Raises:
             WorkloadError: A connection broke, or nothing happens any more.
@@ -96,6 +102,9 @@ class Execution:
         self._wrong = 0
         self._ends_ns = [0] * self._ranks
         self._running = self._ranks
+        self._patience_ns = patience_ns
+        self._through = [0] * rounds
+        self.round_ends_ns = []
         self._work.clear()
         self._now_ns = start_ns = time.monotonic_ns()
         self._looked = True
@@ -113,11 +122,16 @@ class Execution:
                 self._wait()
         return Outcome(start_ns, tuple(self._ends_ns), self._wrong)
 
+    @property
+    def wrong(self) -> int:
+        """Numbers that were wrong in the rounds so far of the last run."""
+        return self._wrong
+
     def _wait(self) -> None:
         """Wait until something happens, and do what has become possible."""
         due_ns = self._work.next_ns
         if due_ns is None:
-            descriptors = self._poll.wait(PATIENCE_NS)
+            descriptors = self._poll.wait(self._patience_ns)
             if not descriptors:
                 raise self._stalled()
         else:
@@ -144,6 +158,8 @@ class Execution:
     def _begin_round(self, rank: int) -> None:
         """Begin a rank's next round, or none if that was the last."""
         while True:
+            if self._round[rank] >= 0:
+                self._end_round(self._round[rank])
             self._round[rank] += 1
             if self._round[rank] == self._rounds:
                 self._ends_ns[rank] = self._now()
@@ -162,6 +178,12 @@ class Execution:
                 self._todo += self._opening[rank]
                 return
             self._wrong += self._buffers.wrong(rank)
+
+    def _end_round(self, number: int) -> None:
+        """Note that a rank is through with a round."""
+        self._through[number] += 1
+        if self._through[number] == self._ranks:
+            self.round_ends_ns.append(self._now())
 
     def _go_on(self) -> None:
         """Begin all stages that can begin, and those that can begin because of them."""
@@ -311,4 +333,4 @@ class Execution:
         ]
         _, message, rank = min(waiting, default=(0, -1, -1))
         who = "" if rank < 0 else f"{self._names[rank]} waits for {self._names[self._source[message]]}"
-        return stalled(self._what, who, len(waiting))
+        return stalled(self._what, who, len(waiting), self._patience_ns)

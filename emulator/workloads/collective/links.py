@@ -12,13 +12,15 @@ from contextlib import ExitStack, contextmanager
 from emulator.collectives.messages import Connection
 from emulator.engine.host import HostHandle
 from emulator.errors import WorkloadError
+from emulator.linux.epoll import Poller
+from emulator.units import NS_PER_S
 
 _PORT = 29_500
 """Where ranks listen; the port that PyTorch's launcher uses."""
 _FIRST_SOURCE_PORT = 30_000
 _PORTS = 30_000
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
-_PATIENCE_S = 30.0
+_PATIENCE_NS = 30 * NS_PER_S
 _SPARE_FILES = 256
 
 
@@ -46,6 +48,7 @@ def opened(
     buffer_bytes: int,
     what: str,
     address: AddressOf | None = None,
+    generation: int = 0,
 ) -> Iterator[Links]:
     """Open connections between ranks and close them afterwards.
 
@@ -56,6 +59,7 @@ def opened(
         buffer_bytes: Of each socket, for sending and for receiving.
         what: Workload, for messages.
         address: A rank's address for a part of the buffer; None: its host's only one.
+        generation: 0 or 1: connections of either may stand while others are opened.
 
     Raises:
         WorkloadError: A rank cannot reach another one, or the kernel refuses a setting.
@@ -64,8 +68,8 @@ def opened(
     _allow_files(2 * len(connections) + len(hosts) + _SPARE_FILES, what)
     with ExitStack() as undo:
         try:
-            listeners = _listen(hosts, connections, address is not None, buffer_bytes, undo)
-            senders = _connect(hosts, connections, place, congestion, buffer_bytes, undo)
+            listeners = _listen(hosts, connections, address is not None, _PORT + generation, buffer_bytes, undo)
+            senders = _connect(hosts, connections, place, _PORT + generation, congestion, buffer_bytes, undo)
             yield Links(senders, _accept(hosts, connections, listeners, senders, undo, what))
         except OSError as error:
             raise WorkloadError(f"workload {what}: cannot connect ranks: {error}") from error
@@ -89,7 +93,12 @@ def _abort_on_close(one: socket.socket) -> None:
 
 
 def _listen(
-    hosts: Sequence[HostHandle], connections: Sequence[Connection], several: bool, buffer_bytes: int, undo: ExitStack
+    hosts: Sequence[HostHandle],
+    connections: Sequence[Connection],
+    several: bool,
+    port: int,
+    buffer_bytes: int,
+    undo: ExitStack,
 ) -> dict[int, socket.socket]:
     counts: dict[int, int] = {}
     for _, target, _ in connections:
@@ -101,7 +110,7 @@ def _listen(
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # What is accepted has the listener's buffers from its first packet on.
         one.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_bytes)
-        one.bind(("" if several else hosts[rank].ip, _PORT))
+        one.bind(("" if several else hosts[rank].ip, port))
         one.listen(count)
         listeners[rank] = one
     return listeners
@@ -111,6 +120,7 @@ def _connect(
     hosts: Sequence[HostHandle],
     connections: Sequence[Connection],
     address: AddressOf,
+    port: int,
     congestion: str,
     buffer_bytes: int,
     undo: ExitStack,
@@ -134,7 +144,7 @@ def _connect(
             # Ports of our own choice: hashes over them, and so ways through the network, are the same on every run.
             _, target, part = connections[number]
             one.bind((address(source, part), _FIRST_SOURCE_PORT + place % _PORTS))
-            one.connect_ex((address(target, part), _PORT))
+            one.connect_ex((address(target, part), port))
     return [made[number] for number in range(len(connections))]
 
 
@@ -151,21 +161,26 @@ def _accept(
     for number, (_, target, _) in enumerate(connections):
         waiting.setdefault(target, {})[senders[number].getsockname()] = number
     found: dict[int, socket.socket] = {}
-    for rank, expected in waiting.items():
-        listeners[rank].settimeout(_PATIENCE_S)
-        while expected:
-            try:
-                one, address = listeners[rank].accept()
-            except TimeoutError:
-                source = connections[next(iter(expected.values()))][0]
+    ranks = {one.fileno(): rank for rank, one in listeners.items()}
+    with Poller() as poll:
+        for descriptor in ranks:
+            poll.register(descriptor, select.EPOLLIN)
+        while len(found) < len(connections):
+            ready = poll.wait(_PATIENCE_NS)
+            if not ready:
+                source, target, _ = connections[min(set(range(len(connections))) - set(found))]
+                there = hosts[target]
                 raise WorkloadError(
-                    f"workload {what}: {hosts[source].name} cannot connect to {hosts[rank].name} ({hosts[rank].ip})"
-                ) from None
-            undo.enter_context(one)
-            one.setblocking(False)
-            _abort_on_close(one)
-            if address in expected:
-                found[expected.pop(address)] = one
+                    f"workload {what}: {hosts[source].name} cannot connect to {there.name} ({there.ip})"
+                )
+            for descriptor in ready:
+                one, address = listeners[ranks[descriptor]].accept()
+                undo.enter_context(one)
+                one.setblocking(False)
+                _abort_on_close(one)
+                expected = waiting[ranks[descriptor]]
+                if address in expected:
+                    found[expected.pop(address)] = one
     _settle(hosts, connections, senders)
     return [found[number] for number in range(len(connections))]
 
@@ -176,15 +191,14 @@ def _settle(hosts: Sequence[HostHandle], connections: Sequence[Connection], send
     Raises:
         OSError: One is not.
     """
-    poll = select.poll()
     left = {one.fileno(): number for number, one in enumerate(senders)}
-    for one in senders:
-        poll.register(one, select.POLLOUT)
-    while left:
-        ready = poll.poll(_PATIENCE_S * 1000)
-        if not ready:
-            source, target, _ = connections[next(iter(left.values()))]
-            raise TimeoutError(f"{hosts[source].name} is not connected to {hosts[target].name}")
-        for descriptor, _ in ready:
-            poll.unregister(descriptor)
-            left.pop(descriptor)
+    with Poller() as poll:
+        for descriptor in left:
+            poll.register(descriptor, select.EPOLLOUT | select.EPOLLONESHOT)
+        while left:
+            ready = poll.wait(_PATIENCE_NS)
+            if not ready:
+                source, target, _ = connections[min(left.values())]
+                raise TimeoutError(f"{hosts[source].name} is not connected to {hosts[target].name}")
+            for descriptor in ready:
+                del left[descriptor]

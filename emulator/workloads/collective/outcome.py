@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.errors import WorkloadError
-from emulator.units import NS_PER_S
+from emulator.units import NS_PER_S, format_time
 
 PATIENCE_NS = 20 * NS_PER_S
 """For how long nothing may happen."""
@@ -32,10 +32,10 @@ def broken(what: str, source: str, target: str, error: OSError | None) -> Worklo
     return WorkloadError(f"workload {what}: {source} to {target}: {reason}")
 
 
-def stalled(what: str, waiting: str, connections: int) -> WorkloadError:
+def stalled(what: str, waiting: str, connections: int, patience_ns: int) -> WorkloadError:
     """Nothing happens any more; *waiting* says who waits for whom."""
     if not waiting:
         return WorkloadError(f"workload {what}: nothing happens any more, and nobody waits for a message")
     return WorkloadError(
-        f"workload {what}: for {PATIENCE_NS // NS_PER_S} s nothing came; {waiting} ({connections} connections wait)"
+        f"workload {what}: for {format_time(patience_ns)} nothing came; {waiting} ({connections} connections wait)"
     )

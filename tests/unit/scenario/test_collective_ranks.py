@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from emulator.collectives.grid import grid_of
 from emulator.errors import ScenarioError
 from emulator.experiment.prepare import prepare_all
 from emulator.model.workload import CollectiveRun
 from emulator.scenario import loads
-from emulator.scenario.ranks import grid_of, ranks_of
+from emulator.scenario.ranks import ranks_of
 from topologies import FABRICS
 
 SCENARIO = """

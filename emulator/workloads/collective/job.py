@@ -1,0 +1,135 @@
+"""The ``collective_job`` workload: round after round, while something breaks, and while cards join and leave.
+
+When nothing arrives any more, the job gives its connections up and asks the fabric's manager, who looks at all links
+and sends packets around broken ones. Ranks that are cut off are left out, the rest gets the schedule that should be
+quickest on what is there now, and does the round again from its inputs, which are whole. Cards that join or leave do so
+between two rounds: connections of the new set are opened while the old ones stand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from emulator.collectives.cost import CostModel
+from emulator.collectives.grid import grid_of
+from emulator.collectives.ways import Ways, planes_of
+from emulator.errors import ScenarioError, WorkloadError
+from emulator.linux.timer import Timer, reset_timer_slack
+from emulator.model.workload import CollectiveJob
+from emulator.results.records import Record
+from emulator.workloads.collective.choice import AUTO, Choice, Chooser
+from emulator.workloads.collective.execution import Execution
+from emulator.workloads.collective.job_figures import Era, Interruption, figures
+from emulator.workloads.collective.session import Session
+from emulator.workloads.context import Context
+
+_MOST_REPAIRS = 100
+
+
+@dataclass
+class _State:
+    """Where a job stands."""
+
+    names: tuple[str, ...]
+    ways: Ways
+    choice: Choice
+    execution: Execution
+
+
+def run(workload: CollectiveJob, context: Context) -> list[Record]:
+    """Run the job to its end.
+
+    Raises:
+        WorkloadError: Ranks cannot reach each other, or something broke that the fabric's manager does not see.
+    """
+    reset_timer_slack()
+    if context.ways is None:
+        raise WorkloadError(f"workload {workload.name}: it is not known where packets go")
+    with Session(workload, context, context.ways) as session:
+        return _Job(workload, context, session, context.ways).run()
+
+
+class _Job:
+    def __init__(self, workload: CollectiveJob, context: Context, session: Session, ways: Ways) -> None:
+        self._workload, self._context, self._session = workload, context, session
+        later = {name for _, joins, _ in workload.changes for name in joins}
+        names = tuple(name for name in workload.ranks if name not in later)
+        self._eras: list[Era] = []
+        self._interruptions: list[Interruption] = []
+        self._lost: set[str] = set()
+        self._wrong = 0
+        self._state = self._prepared(names, ways)
+
+    def run(self) -> list[Record]:
+        workload = self._workload
+        start_ns = self._context.await_start(workload.name)
+        changes = list(workload.changes)
+        done = 0
+        while done < workload.rounds:
+            if changes and changes[0][0] <= done:
+                _, joins, leaves = changes.pop(0)
+                names = [name for name in workload.ranks if name in {*self._state.names, *joins} - {*leaves}]
+                self._change([name for name in names if name not in self._lost])
+            until = min([workload.rounds, *(after for after, _, _ in changes[:1])])
+            self._context.progress(f"{workload.name}: {len(self._state.names)} ranks", done, workload.rounds)
+            done += self._rounds(until - done)
+        return figures(workload, self._context, start_ns, self._eras, self._interruptions, self._wrong)
+
+    def _prepared(self, names: Sequence[str], ways: Ways, *, keep: bool = False) -> _State:
+        """Connect ranks for the schedule that should be quickest among them."""
+        shape = grid_of(names)
+        here = replace(self._workload, ranks=tuple(names), shape=shape)
+        model = CostModel(ways, names, self._workload.message_ns, self._workload.reduce_bps)
+        try:
+            choice = Chooser(here, model, planes_of(ways, names)).ranking(self._workload.size_bytes)[0]
+        except ScenarioError:
+            # What was asked for is not for so many ranks.
+            here = replace(here, algorithm=AUTO)
+            choice = Chooser(here, model, planes_of(ways, names)).ranking(self._workload.size_bytes)[0]
+        execution = self._session.prepare(choice.schedule, self._workload.size_bytes, ways, names, keep=keep)
+        return _State(tuple(names), ways, choice, execution)
+
+    def _change(self, names: Sequence[str]) -> None:
+        self._state = self._prepared(names, self._state.ways, keep=True)
+
+    def _rounds(self, count: int) -> int:
+        """Do rounds until they are over, or something breaks; returns how many were done."""
+        state = self._state
+        began_ns = time.monotonic_ns()
+        broken: WorkloadError | None = None
+        try:
+            self._wrong += state.execution.run(count, self._workload.detect_ns).wrong
+        except WorkloadError as error:
+            self._wrong += state.execution.wrong
+            broken = error
+        ends = tuple(state.execution.round_ends_ns)
+        self._eras.append(Era(state.names, state.choice.schedule.name, state.choice.prediction.time_ns, began_ns, ends))
+        if broken is not None:
+            self._repair(broken)
+        return len(ends)
+
+    def _repair(self, error: WorkloadError) -> None:
+        """Have the fabric repaired and go on with whom can be reached.
+
+        Raises:
+            WorkloadError: Nothing is broken that anybody sees, or hardly anybody is left.
+        """
+        detected_ns = time.monotonic_ns()
+        if self._context.repair is None or len(self._interruptions) >= _MOST_REPAIRS:
+            raise error
+        self._session.disconnect()
+        repair = self._context.repair()
+        if not repair.broken:
+            raise error
+        with Timer() as timer:
+            timer.wait(self._workload.react_ns)
+        self._lost |= repair.cut_off & set(self._state.names)
+        names = [name for name in self._state.names if name not in self._lost]
+        if len(names) < 2:
+            raise error
+        self._state = self._prepared(names, repair.ways)
+        self._interruptions.append(
+            Interruption(detected_ns, time.monotonic_ns(), len(self._eras), repair.broken, repair.routes)
+        )
