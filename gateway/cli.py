@@ -16,7 +16,7 @@ from emulator.errors import EmulatorError, ScenarioError
 from gateway.client import request
 from gateway.config import load_neighbours, load_station
 from gateway.control import Op
-from gateway.fast.daemon import run_fast
+from gateway.fast.run import run_fast
 from gateway.filter import MAX_PORTS, Instruction, without_tcp
 from gateway.forward_daemon import Inputs, run_forward
 from gateway.proxy_daemon import run_proxy
@@ -88,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
 
     fast = commands.add_parser("fast", help="forward as fast as can be: AF_XDP, batches, known flows in the kernel")
     fast.add_argument("--config", required=True, type=Path, help="JSON object: see docs/dataplane.md")
+    fast.add_argument(
+        "--take-over", action="store_true", help="take the place of the daemon on the control socket, losing no flow"
+    )
 
     for command in (forward, proxy):
         command.add_argument("--station", required=True, type=Path, help="JSON object: the station's parameters")
@@ -105,7 +108,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, object]:
     if arguments.command == "ctl":
         return request(arguments.control, arguments.op, arguments.timeout)
     if arguments.command == "fast":
-        return run_fast(arguments.config, arguments.control)
+        return run_fast(arguments.config, arguments.control, takes_over=arguments.take_over)
     if arguments.command == "proxy":
         model = load_station(arguments.station)
         if arguments.listen in arguments.ports:

@@ -11,7 +11,7 @@ from emulator.messages import gateway as messages
 from gateway.dataplane.classify import Service, Tenants
 from gateway.dataplane.edits import Deltas, Edits, delta_of_sums
 from gateway.dataplane.flow_key import FlowKey
-from gateway.dataplane.flows import Decisions
+from gateway.dataplane.flows import OUTSIDE, Decisions, Flows
 from gateway.dataplane.headers import TCP
 from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.dataplane.policy import Rule
@@ -231,6 +231,27 @@ class Steering:
             raise messages.Refused(messages.ErrorCode.INVALID, messages.one_line(f"policies: {error}")) from None
         return self._revision
 
+    def export(self) -> dict[str, Any]:
+        """What was decided from outside, for `adopt` in a successor; None instead of policies: only the file was."""
+        policies = self._policies.model_dump(mode="json") if self._revision else None
+        flows = self._pipeline.flows
+        outside = [
+            _message_of(flows.key(number), flows, number) for number in flows.numbers() if flows.is_outside(number)
+        ]
+        return {"revision": self._revision, "policies": policies, "flows": [f.model_dump(mode="json") for f in outside]}
+
+    def adopt(self, state: Mapping[str, Any]) -> None:
+        """Go on with what a predecessor was told from outside.
+
+        Raises:
+            Refused: It does not fit this daemon; what is in force then is the file.
+        """
+        if state["policies"] is not None:
+            self.set_policies(messages.parse_policies(state["policies"]))
+            self._revision = state["revision"]
+        if state["flows"]:
+            self.install_flows([messages.Flow.model_validate(flow, strict=False) for flow in state["flows"]])
+
     def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
         """See `Steered`."""
         flows = self._pipeline.flows
@@ -276,6 +297,19 @@ def key_of(key: messages.FlowKey) -> FlowKey:
     return FlowKey(key.tenant, key.protocol, key.source, key.target, key.source_port, key.target_port)
 
 
+def _message_of(key: FlowKey, flows: Flows, number: int) -> messages.Flow:
+    after, allow = flows.after(number), int(flows.reason[number]) == Reason.FORWARDED
+    return messages.Flow(
+        key=messages.FlowKey(**vars(key)),
+        allow=allow,
+        next_hop=int(flows.edits.next_hop[number]) if allow else None,
+        source=after.source if after.source != key.source else None,
+        target=after.target if after.target != key.target else None,
+        source_port=after.source_port if after.source_port != key.source_port else None,
+        target_port=after.target_port if after.target_port != key.target_port else None,
+    )
+
+
 def _decided(flow: messages.Flow) -> Decisions:
     key = flow.key
     source, target = flow.source or key.source, flow.target or key.target
@@ -292,4 +326,4 @@ def _decided(flow: messages.Flow) -> Decisions:
     deltas.header[0], deltas.transport[0] = delta_of_sums(old, new)
     deltas.changes[0] = old != new
     reason = np.array([Reason.FORWARDED if flow.allow else Reason.DENIED], np.uint8)
-    return Decisions(reason, edits, deltas, np.array([-1]), np.array([Service.OTHER]))
+    return Decisions(reason, edits, deltas, np.array([OUTSIDE]), np.array([Service.OTHER]))

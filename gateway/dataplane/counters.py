@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,17 @@ class Counters:
     def lost_frames(self) -> int:
         """Frames that were lost here, for whatever reason."""
         return sum(self.frames(reason) for reason in Reason if reason and reason not in LEFT_TO_KERNEL)
+
+    def export(self) -> dict[str, Any]:
+        """All counters, for `restore`."""
+        classes = [[*key, *value] for key, value in self._classes.items()]
+        return {"frames": self._frames.tolist(), "bytes": self._bytes.tolist(), "classes": classes}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on counting where another one was."""
+        self._frames[:], self._bytes[:] = state["frames"], state["bytes"]
+        for tenant, service, frames, size_bytes in state["classes"]:
+            self._classes[tenant, service] = frames, size_bytes
 
     def as_json(self) -> dict[str, Any]:
         """All counters as plain data."""

@@ -22,6 +22,9 @@ from gateway.dataplane.lookup import MISSING, ExactTable
 from gateway.dataplane.memory import Bytes, Flags, Ints, Words
 from gateway.dataplane.reasons import Reason
 
+OUTSIDE = -1
+"""Instead of a rule: the flow was decided from outside."""
+
 _PENDING_BATCHES = 256
 
 
@@ -88,7 +91,6 @@ class Flows:
         found = self._tables[NARROW].find(narrow_keys(headers, tenant))
         if np.count_nonzero(headers.plain) != found.size:
             family = headers.family
-            found[family != 4] = MISSING
             six = np.flatnonzero(family == 6)
             if six.size:
                 found[six] = self._tables[WIDE].find(wide_keys(headers, tenant, six))
@@ -273,6 +275,23 @@ class Flows:
             used &= self._tenant == tenant
         return [int(number) for number in np.flatnonzero(used)]
 
+    def is_outside(self, number: int) -> bool:
+        """Whether a flow was decided from outside."""
+        return int(self._rule[number]) == OUTSIDE
+
+    def after(self, number: int) -> FlowKey:
+        """The name under which a flow's frames leave."""
+        key, edits = self.key(number), self.edits
+        address = type(key.source)
+        return FlowKey(
+            key.tenant,
+            key.protocol,
+            address(int(edits.source_high[number]) << 64 | int(edits.source[number])),
+            address(int(edits.target_high[number]) << 64 | int(edits.target[number])),
+            int(edits.source_port[number]),
+            int(edits.target_port[number]),
+        )
+
     def __iter__(self) -> Iterator[FlowKey]:
         return iter([self.key(number) for number in self.numbers()])
 
@@ -282,10 +301,9 @@ class Flows:
         number = self.number_of(key)
         if number == MISSING:
             return None
-        after = FlowKey.of(_after(self.edits, number, key))
         return {
             "key": key.as_json(),
-            "after": after.as_json(),
+            "after": self.after(number).as_json(),
             "reason": Reason(int(self.reason[number])).label,
             "service": Service(int(self._service[number])).name.lower(),
             "rule": int(self._rule[number]),
@@ -295,19 +313,6 @@ class Flows:
             "first_ns": int(self._first_ns[number]),
             "last_ns": int(self._last_ns[number]),
         }
-
-
-def _after(edits: Edits, number: int, key: FlowKey) -> tuple[int, ...]:
-    """The words of the name under which a flow's frames leave."""
-    address = type(key.source)
-    return FlowKey(
-        key.tenant,
-        key.protocol,
-        address(int(edits.source_high[number]) << 64 | int(edits.source[number])),
-        address(int(edits.target_high[number]) << 64 | int(edits.target[number])),
-        int(edits.source_port[number]),
-        int(edits.target_port[number]),
-    ).words()
 
 
 def _first_of_each(keys: tuple[Words, ...]) -> Ints:

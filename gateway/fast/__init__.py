@@ -8,4 +8,6 @@
     offloader  keeps the offloaded flows in step with what the pipeline decided
     steering   policies and flows over the control socket
     daemon     waits, and answers the control socket
+    standby    collects what comes while one daemon takes another's place
+    run        from the file to the end
 """

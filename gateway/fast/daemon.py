@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import select
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import ScenarioError
+from emulator.errors import GatewayError, ScenarioError
 from gateway.control import ControlServer
 from gateway.dataplane.pipeline import Configuration, Pipeline
-from gateway.fast.config import FastConfig, load_fast
+from gateway.fast.config import FastConfig, PortKind, load_fast
 from gateway.fast.forwarder import Forwarder
 from gateway.fast.offloader import Offloader
-from gateway.fast.ports import Ports, open_ports
-from gateway.interface import own_addresses, refuse_kernel_forwarding
+from gateway.fast.ports import Ports
+from gateway.fast.standby import Standby
+from gateway.interface import own_addresses
 from gateway.loop import Handler, Loop, StopSignals
+from gateway.offload.flows import wait_for_processors
 from gateway.rings.port import Port
 from gateway.timer import CLOCK_MONOTONIC, Timer
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from gateway.fast.steering import FastSteering
 
 _OFFER_AGAIN_S = 0.001
+_FLUSHES = 10_000
+"""How often what was sent is looked after before the ports are given up."""
 _TURNS = 64
 """Turns between two looks at control socket and signals while frames keep coming."""
 _FIXED = ("kind", "ports", "frames", "ring_entries", "headroom_bytes", "hook", "mode", "offload", "batch_frames")
@@ -43,11 +48,29 @@ class FastDaemon:
         ports: What was opened for it.
         pipeline: Decides.
         control: Path of the control socket.
+        listener: The control socket of the daemon whose place this one takes.
+        started: Is called with the clock as soon as everything is ready.
+
+    Attributes:
+        handed_over: Whether a successor has taken everything.
     """
 
     mode = "fast"
 
-    def __init__(self, path: Path, config: FastConfig, ports: Ports, pipeline: Pipeline, control: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: FastConfig,
+        ports: Ports,
+        pipeline: Pipeline,
+        control: Path,
+        listener: socket.socket | None = None,
+        started: Callable[[FastDaemon], None] = lambda _daemon: None,
+    ) -> None:
+        self._listener = listener
+        self._started = started
+        self._final: dict[str, Any] | None = None
+        self.handed_over = False
         self._path = path
         self._config = config
         self._ports = ports
@@ -142,6 +165,65 @@ class FastDaemon:
         """See `Steered`."""
         return self._steered.delete_flows(keys)
 
+    def hand_over(self) -> tuple[dict[str, Any], list[int]]:
+        """See `Upgradable`: closes the ports, since a queue has one owner; what comes meanwhile the successor collects.
+
+        Raises:
+            GatewayError: The daemon is about to end, or its ports cannot change hands.
+        """
+        if self._forwarder.draining:
+            raise GatewayError("the daemon is about to end: there is nothing to take over")
+        if self._config.kind is not PortKind.AF_XDP:
+            raise GatewayError(f"ports of kind {self._config.kind.value} do not change hands: only af_xdp does")
+        for unsteer in self._ports.unsteer:
+            unsteer()
+        # No program gives a packet to the sockets any more; what it gave them before is forwarded.
+        wait_for_processors()
+        while self._forwarder.turn(self._time_ns()):
+            pass
+        for _ in range(_FLUSHES):
+            if self._forwarder.flush():
+                break
+        if self._offloader is not None:
+            self._offloader.step(self._time_ns(), self._config.idle_ns)
+        state = {
+            "kind": self.mode,
+            "interfaces": [port.interface for port in self._config.ports],
+            "steering": self._steered.export(),
+            "counters": self._pipeline.counters.export(),
+        }
+        self._final = self.stats()
+        if self._ports.offload is not None:
+            self._ports.offload.leave()
+        self._ports.close()
+        return state, []
+
+    def _was_taken(self, taken: bool) -> None:
+        self.handed_over = taken
+
+    @property
+    def gave_up_ports(self) -> bool:
+        """Whether the ports were closed for a successor."""
+        return self._final is not None
+
+    def adopt(self, state: Mapping[str, Any]) -> None:
+        """Go on with what a predecessor counted and was told from outside.
+
+        Raises:
+            GatewayError: That does not fit this daemon.
+        """
+        self._pipeline.counters.restore(state["counters"])
+        try:
+            self._steered.adopt(state["steering"])
+        except ValueError as error:
+            raise GatewayError(f"what the daemon before was told does not fit: {error}") from None
+
+    def forward(self, standby: Standby) -> None:
+        """Forward what was collected while nobody served the ports, and collect no more."""
+        wait_for_processors()
+        standby.forward(self._pipeline, self._config.batch_frames, self._time_ns)
+        standby.close()
+
     def _stays(self) -> bool:
         return self._stopping and self._config.offload is not None and self._config.offload.stay
 
@@ -167,9 +249,12 @@ class FastDaemon:
             if self._offloader is not None:
                 loop.add(timer.fileno(), lambda _events: self._step(timer))
                 self._step(timer)
-            control = ControlServer(self._control_path, loop, self)
+            control = ControlServer(self._control_path, loop, self, self._was_taken, self._listener)
             stack.callback(control.close)
+            self._started(self)
             self._loop(loop, control)
+            if self._final is not None:
+                return {**self._final, "handed_over": True}
             return self.stats()
 
     def _step(self, timer: Timer) -> None:
@@ -192,6 +277,8 @@ class FastDaemon:
                     break
             else:
                 loop.dispatch(loop.wait_idle(0))
+                if self._final is not None:
+                    return
                 continue
             left = forwarder.flush()
             if forwarder.draining and left and not self._answered:
@@ -201,6 +288,8 @@ class FastDaemon:
                     return
             # What the kernel did not take yet is offered again soon: nothing tells when it would.
             loop.dispatch(loop.wait_idle(-1 if left else _OFFER_AGAIN_S))
+            if self._final is not None:
+                return
 
 
 def _watcher(port: Port) -> Handler:
@@ -218,38 +307,3 @@ def _configure(pipeline: Pipeline, path: Path, configuration: Configuration) -> 
         pipeline.configure(configuration)
     except ValueError as error:
         raise ScenarioError(str(error), file=str(path)) from None
-
-
-def run_fast(path: Path, control: Path) -> dict[str, Any]:
-    """Set up a fast gateway and run it to its end.
-
-    Args:
-        path: Its configuration.
-        control: Path of its control socket.
-
-    Returns:
-        The final figures.
-
-    Raises:
-        ScenarioError: The configuration is wrong.
-        GatewayError: A port, the offload or the control socket cannot be had.
-    """
-    config = load_fast(path)
-    refuse_kernel_forwarding()
-    own = own_addresses()
-    steered = own - set(config.configuration.tunnel_ends)
-    ports = open_ports(config, steered)
-    offload = ports.offload
-    try:
-        try:
-            pipeline = Pipeline(config.for_host(ports.macs, own, ports.mtus))
-        except ValueError as error:
-            raise ScenarioError(str(error), file=str(path)) from None
-        figures = FastDaemon(path, config, ports, pipeline, control).run()
-        if offload is not None and config.offload is not None and not config.offload.stay:
-            offload.withdraw()
-        return figures
-    finally:
-        if offload is not None:
-            offload.leave()
-        ports.close()

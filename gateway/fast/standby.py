@@ -9,13 +9,17 @@ stack is in their rings too, and the pipeline leaves it alone.
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Callable, Sequence
 
 from gateway.dataplane.pipeline import Pipeline
 from gateway.fast.forwarder import Forwarder
+from gateway.interface import carries_super_packets
 from gateway.rings.mapped import MappedPort
 
 _SLOTS = 4096
+_SLOTS_FOR_SUPER_PACKETS = 256
+"""Where packets of 64 KiB may come, each slot has room for one: 32 MiB in all."""
 
 
 class Standby:
@@ -33,10 +37,12 @@ class Standby:
         self._stack = contextlib.ExitStack()
         self._ports: list[list[MappedPort]] = []
         try:
-            for name in interfaces:
-                port = MappedPort(name, _SLOTS, headroom_bytes)
-                self._stack.callback(port.close)
-                self._ports.append([port])
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                for name in interfaces:
+                    slots = _SLOTS_FOR_SUPER_PACKETS if carries_super_packets(probe, name) else _SLOTS
+                    port = MappedPort(name, slots, headroom_bytes)
+                    self._stack.callback(port.close)
+                    self._ports.append([port])
         except BaseException:
             self.close()
             raise

@@ -9,7 +9,7 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-GUESTS = [FOLDER / "rings_guest.py", FOLDER / "offload_guest.py", FOLDER / "fast_guest.py"]
+GUESTS = [FOLDER / f"{name}_guest.py" for name in ("rings", "offload", "fast", "fast_upgrade")]
 
 
 @pytest.fixture(scope="module")
