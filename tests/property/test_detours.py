@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import networkx
 import pytest
 from hypothesis import given, settings
@@ -100,3 +102,20 @@ def test_nothing_broken_changes_nothing() -> None:
     ]
     assert untouched
     assert all(one.path(*pair) == routing.path(*pair) for pair in untouched)
+
+
+@pytest.mark.parametrize("name", ["torus", "adaptive", "twisted", "flat twisted"])
+def test_detours_of_tori_are_shortest_ways(name: str) -> None:
+    """With any two links of a torus broken, no packet takes more links than it must."""
+    fabric = FABRICS[name]
+    routing = routing_of(fabric)
+    assert routing is not None
+    graph = networkx.MultiGraph()
+    graph.add_edges_from((link.a, link.b, number) for number, link in enumerate(fabric.links))
+    for other in range(1, len(fabric.links), 3):
+        detour = Detour(routing, {0, other})
+        left = graph.copy()
+        left.remove_edges_from((link.a, link.b, number) for number in (0, other) for link in [fabric.links[number]])
+        lengths = dict(networkx.all_pairs_shortest_path_length(left))
+        for source, target in permutations([node.name for node in fabric.ends], 2):
+            assert len(detour.path(source, target)) == lengths[source][target]
