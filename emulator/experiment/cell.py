@@ -29,7 +29,6 @@ from emulator.experiment.together import run_together
 from emulator.experiment.warn import WarningCollector
 from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
-from emulator.model.profile import profile
 from emulator.model.workload import grouped
 from emulator.network import Network, build
 from emulator.results import (
@@ -68,7 +67,7 @@ def run_cell(folder: Path) -> None:
 
 
 def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counters]:
-    costs = profile(cell.profile)
+    costs = cell.costs
     routes = Routes(fabric, cell.design, cell.control.spread)
     with ExitStack() as stack:
         client: ControllerClient | None = None

@@ -15,7 +15,6 @@ import emulator
 from emulator.engine.job import Engine, Job, JobResult, Limits, Observer
 from emulator.experiment.prepare import PreparedCell
 from emulator.model.codec import fabric_to_json
-from emulator.model.profile import profile
 from emulator.results import (
     CellInfo,
     Manifest,
@@ -105,7 +104,7 @@ def run(
                 seed=scenario.variants[0].seed,
                 engine=engine.name,
                 cells=tuple(_cell_info(one.cell, result) for one, result in zip(prepared, finished, strict=True)),
-                profiles={name: asdict(profile(name)) for name in scenario.profiles},
+                profiles={one.cell.profile: asdict(one.cell.costs) for one in prepared},
                 revision=tree_revision(_TREE),
                 kernel=kernel or {"release": platform.release()},
                 tools={**package_versions(_PACKAGES), **program_versions(_PROGRAMS)},

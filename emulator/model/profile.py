@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from emulator.errors import ScenarioError
 
@@ -136,6 +137,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 )
 
 
+def profile_from_json(data: Mapping[str, Any]) -> Profile:
+    """Read back what `dataclasses.asdict` made of a profile."""
+    stations = {name: StationModel(**data[name]) for name in ("gateway", "router", "compute")}
+    return Profile(data["name"], data["title"], **stations, media=MediaModel(**data["media"]))
+
+
 def profile(name: str) -> Profile:
     """Look a profile up.
 
@@ -146,5 +153,5 @@ def profile(name: str) -> Profile:
         return PROFILES[name]
     except KeyError:
         raise ScenarioError(
-            f"there is no profile {name!r}: choose from {', '.join(PROFILES)}", key="profiles"
+            f"there is no profile {name!r}: choose from {', '.join(PROFILES)}, or name a .yaml file", key="profiles"
         ) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from emulator.errors import ScenarioError
 from emulator.model.fault import Action, Fault
+from emulator.model.profile import profile_from_json
 from emulator.model.workload import WORKLOADS, Workload
 from emulator.scenario.model import Cell, Control, Limits, Origin
 
@@ -36,6 +37,7 @@ def cell_to_json(cell: Cell) -> dict[str, Any]:
         "parameters": dict(cell.parameters),
         "design": cell.design,
         "profile": cell.profile,
+        "costs": asdict(cell.costs),
         "workloads": [workload_to_json(workload) for workload in cell.workloads],
         "seed": cell.seed,
         "limits": asdict(cell.limits),
@@ -61,6 +63,7 @@ def cell_from_json(data: dict[str, Any]) -> Cell:
             parameters=dict(data["parameters"]),
             design=data["design"],
             profile=data["profile"],
+            costs=profile_from_json(data["costs"]),
             workloads=tuple(workload_from_json(entry) for entry in data["workloads"]),
             seed=data["seed"],
             limits=Limits(**data["limits"]),

@@ -181,8 +181,9 @@ class Document(Strict):
     )
     profiles: Annotated[tuple[Text, ...], AsTuple, NotEmpty] = Field(
         default=("documents",),
-        description="Cost models of what processing costs; every profile is run.",
-        examples=[["documents", "published"]],
+        description="Cost models of what processing costs, or files of such (.yaml, found from the scenario's folder);"
+        " every profile is run.",
+        examples=[["documents", "published"], ["documents", "calibrated.yaml"]],
         json_schema_extra=AT_LEAST_ONE,
     )
     matrix: Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from emulator.errors import ScenarioError
 from emulator.model.fault import Fault
+from emulator.model.profile import Profile
 from emulator.model.workload import Workload
 
 Parameters = Mapping[str, "int | float | str | bool"]
@@ -154,6 +155,7 @@ class Cell:
         parameters: Keyword arguments of the topology's function, as given.
         design: ``shortest-path``, ``conventional`` or ``gateway``.
         profile: Name of the cost model.
+        costs: The cost model.
         workloads: In the order in which they run.
         seed: Seed of this cell; the same for all designs and profiles of a variant, so that they face the same traffic.
         limits: When it is ended.
@@ -170,6 +172,7 @@ class Cell:
     parameters: Parameters
     design: str
     profile: str
+    costs: Profile
     workloads: tuple[Workload, ...]
     seed: int
     limits: Limits

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.model.fabric import Fabric
-from emulator.model.profile import MediaModel, Profile, StationModel, profile
+from emulator.model.profile import MediaModel, Profile, StationModel
 from emulator.scenario.model import Cell
 from emulator.scenario.predict import Flow, Prediction, Route, predict
 from emulator.scenario.resolve import check_against
@@ -90,7 +90,7 @@ def plan(cell: Cell, fabric: Fabric, routes: Mapping[Flow, Route]) -> CellPlan:
         ScenarioError: The cell names what the fabric does not have, or a route is missing.
     """
     check_against(fabric, cell)
-    costs = profile(cell.profile)
+    costs = cell.costs
     nodes = tuple(
         NodeLine(
             node.name,

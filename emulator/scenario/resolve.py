@@ -11,11 +11,12 @@ from emulator.collectives.grid import grid_of
 from emulator.errors import LinkError, NodeError, ScenarioError
 from emulator.model.fabric import Fabric, Role
 from emulator.model.fault import Action, Fault, link_named, switch_named
-from emulator.model.profile import profile
+from emulator.model.profile import Profile
 from emulator.model.workload import Bisection, Collectives, Probe, Workload, grouped
 from emulator.rng import derive
 from emulator.scenario.model import Cell, Scenario, Variant
 from emulator.scenario.problems import hint
+from emulator.scenario.profile_file import find_profile
 from emulator.scenario.ranks import check_sizes, ranks_of
 from emulator.units import format_time
 
@@ -32,18 +33,18 @@ def resolve(scenario: Scenario) -> list[Cell]:
     """Expand a scenario into its cells, in the order: variants, designs, profiles.
 
     Raises:
-        ScenarioError: There is no profile of a given name.
+        ScenarioError: There is no profile of a given name, or its file is wrong.
     """
-    for name in scenario.profiles:
-        _check_profile(scenario, name)
+    profiles = _profiles(scenario)
     return [
         Cell(
             scenario=scenario.name,
-            variant=_variant_name(scenario, variant, design, profile_name),
+            variant=_variant_name(scenario, variant, design, costs.name),
             kind=variant.kind,
             parameters=variant.parameters,
             design=design,
-            profile=profile_name,
+            profile=costs.name,
+            costs=costs,
             workloads=variant.workloads,
             seed=derive(variant.seed, "cell", variant.label),
             limits=variant.limits,
@@ -55,7 +56,7 @@ def resolve(scenario: Scenario) -> list[Cell]:
         )
         for variant in scenario.variants
         for design in scenario.designs
-        for profile_name in scenario.profiles
+        for costs in profiles
     ]
 
 
@@ -134,12 +135,22 @@ def check_against(fabric: Fabric, cell: Cell) -> None:
             )
 
 
-def _check_profile(scenario: Scenario, name: str) -> None:
-    try:
-        profile(name)
-    except ScenarioError as error:
-        index = scenario.profiles.index(name)
-        raise scenario.variants[0].origin.error(error.reason, f"profiles[{index}]") from None
+def _profiles(scenario: Scenario) -> list[Profile]:
+    """The cost models that a scenario names, from files or the project's own."""
+    found: dict[str, Profile] = {}
+    for index, name in enumerate(scenario.profiles):
+        try:
+            costs = find_profile(name, scenario.file)
+        except ScenarioError as error:
+            if error.file is not None and error.line is not None:
+                raise  # it says where in the profile's file
+            reason = error.reason if error.file is None else f"{name} {error.reason}"
+            raise scenario.variants[0].origin.error(reason, f"profiles[{index}]") from None
+        if costs.name in found:
+            reason = f"the profile {costs.name!r} is given twice"
+            raise scenario.variants[0].origin.error(reason, f"profiles[{index}]")
+        found[costs.name] = costs
+    return list(found.values())
 
 
 def _variant_name(scenario: Scenario, variant: Variant, design: str, profile_name: str) -> str:
