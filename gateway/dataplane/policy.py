@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
+from itertools import accumulate
+from operator import xor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,19 +109,24 @@ class _Block:
         values = [wanted(rule) for rule in rules]
         if all(value is None for value in values):
             return
-        masks = np.full(size, _mask(value is None for value in values), np.uint64)
-        for value in {value for value in values if value is not None}:
+        # Which of the masks each value has: the first is that of values that no rule names.
+        choice = np.zeros(size, np.uint8)
+        masks = [_mask(value is None for value in values)]
+        for value in sorted({value for value in values if value is not None}):
             if not 0 <= value < size:
                 raise ValueError(f"a rule asks for {value}: numbers from 0 to {size - 1} can be")
-            masks[value] |= _mask(one == value for one in values)
-        self._fields.append(lambda headers, classes: masks[column(headers, classes)])
+            choice[value] = len(masks)
+            masks.append(_mask(one in (None, value) for one in values))
+        table = np.array(masks, np.uint64)
+        self._fields.append(lambda headers, classes: table[choice[column(headers, classes)]])
 
     def _ports(self, spans: Sequence[tuple[int, int]], column: Callable[[Headers], Ints]) -> None:
         if all(span == ANY_PORT for span in spans):
             return
         starts, some = _interval_masks(spans, 1 << 16)
-        masks = some[np.searchsorted(starts, np.arange(1 << 16, dtype=np.uint64), "right") - 1]
-        self._fields.append(lambda headers, _: masks[column(headers)])
+        widths = np.diff(np.append(starts, np.uint64(1 << 16))).astype(np.int64)
+        choice = np.repeat(np.arange(some.size, dtype=np.uint8), widths)
+        self._fields.append(lambda headers, _: some[choice[column(headers)]])
 
     def masks(self, headers: Headers, classes: Classes) -> Words:
         found: Words | None = None
@@ -190,10 +197,11 @@ def _span(network: IPv4Network) -> tuple[int, int]:
 
 def _interval_masks(spans: Sequence[tuple[int, int]], size: int) -> tuple[Words, NDArray[np.uint64]]:
     """Cut 0 to *size* where a span begins or ends, and say for each interval which spans cover it."""
-    cuts = {0}
-    for first, last in spans:
+    toggles = {0: 0}
+    for position, (first, last) in enumerate(spans):
         if first <= last:
-            cuts |= {first, last + 1}
-    starts = sorted(cut for cut in cuts if cut < size)
-    masks = [_mask(first <= start <= last for first, last in spans) for start in starts]
+            toggles[first] = toggles.get(first, 0) ^ 1 << position
+            toggles[last + 1] = toggles.get(last + 1, 0) ^ 1 << position
+    starts = sorted(cut for cut in toggles if cut < size)
+    masks = list(accumulate((toggles[cut] for cut in starts), xor))
     return np.array(starts, np.uint64), np.array(masks, np.uint64)

@@ -377,6 +377,19 @@ def test_every_transport_checksum_is_updated_rightly() -> None:
     assert look(out).target == int(IPv4Address("172.31.255.254"))
 
 
+def test_a_tenants_own_endpoint_comes_before_everybodys() -> None:
+    """The same service address leads tenant 1 to its own backend and all others to the common one, and back."""
+    service, own, common = (IPv4Address(text) for text in ("10.0.0.2", "172.16.0.1", "172.16.0.2"))
+    pipeline = gateway([Endpoint(17, service, 80, common, 8080), Endpoint(17, service, 80, own, 8081, tenant=1)])
+    there = ipv4(UDP(sport=7, dport=80))
+    outs = [look(run(pipeline, [ethernet(there, tags)])[0][2]) for tags in ((), (5,))]
+    assert [(out.target, out.target_port) for out in outs] == [(int(common), 8080), (int(own), 8081)]
+    for backend, port, tags in ((common, 8080, ()), (own, 8081, (5,)), (common, 8080, (5,))):
+        back = ipv4(UDP(sport=port, dport=7), src=str(backend), dst="10.0.0.1")
+        out = look(run(pipeline, [ethernet(back, tags)])[0][2])
+        assert (out.source, out.source_port) == (int(service), 80)
+
+
 # Tags and tunnels
 
 
@@ -497,6 +510,19 @@ def test_prefixes_of_ipv6_networks_are_hashable_rules() -> None:
     batch = Batch.of([ethernet(IPv6(src="fd00::1", dst="::1") / UDP(sport=1, dport=2))])
     headers = parse(batch.memory, batch.offsets, batch.lengths)
     assert judge(headers, Classes(np.zeros(1, np.int64), np.zeros(1, np.int64)), policy)[0] == 1
+
+
+def test_rules_of_one_family_do_not_match_the_other() -> None:
+    """An IPv6 address whose lower half looks like an IPv4 address meets no rule for IPv4, nor the other way round."""
+    four, six = ip_network("0.0.0.0/0"), ip_network("::/0")
+    policy = Policy(
+        [Rule(False, source=four, protocol=17), Rule(False, target=four, protocol=17)]
+        + [Rule(False, source=six, protocol=6), Rule(False, target=six, protocol=6), Rule(True)]
+    )
+    frames = [IPv6(src="::1", dst="::10.0.0.1") / UDP(sport=1, dport=2), ipv4(TCP(sport=1, dport=2))]
+    batch = Batch.of([ethernet(frame) for frame in frames])
+    headers = parse(batch.memory, batch.offsets, batch.lengths)
+    assert judge(headers, Classes(np.zeros(2, np.int64), np.zeros(2, np.int64)), policy).tolist() == [4, 4]
 
 
 def test_flows_are_forgotten_when_idle_and_counted_before() -> None:
