@@ -70,8 +70,7 @@ class Clocks:
     def _carry(self, burst: Burst, start: Numbers, rates: Numbers) -> Numbers:
         """When the last byte of each message would arrive if its way had no latency."""
         ways = burst.ways
-        used, which = np.unique(ways.passages, return_inverse=True)
-        which = which.reshape(-1)
+        used, which = ways.used, ways.which
         begin = np.full(len(used), np.inf)
         np.minimum.at(begin, which, start[ways.pairs])
         loads = np.bincount(which, weights=ways.shares * burst.carried[ways.pairs], minlength=len(used))

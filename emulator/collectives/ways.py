@@ -72,6 +72,8 @@ class WayTable:
         shares: Share of a pair's traffic on each.
         pairs: Which pair each passage belongs to.
         begins: Where the passages of each pair begin.
+        used: Passages that anybody crosses, each once.
+        which: Place in these of each passage.
         delays_ns: Propagation on all links, by pair.
         forward_ns: Time that a byte takes on all links but the last.
         payload_bytes: Most payload of a frame.
@@ -82,6 +84,8 @@ class WayTable:
     shares: Numbers
     pairs: Integers
     begins: Integers
+    used: Integers
+    which: Integers
     delays_ns: Numbers
     forward_ns: Numbers
     payload_bytes: Integers
@@ -110,8 +114,12 @@ class WayFinder:
             lengths = np.array([len(way.passages) for way in found])
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
+            passages = np.concatenate([way.passages for way in found])
+            used, which = np.unique(passages, return_inverse=True)
             self._known[key] = WayTable(
-                passages=np.concatenate([way.passages for way in found]),
+                passages=passages,
+                used=used,
+                which=which.reshape(-1),
                 shares=np.concatenate([way.shares for way in found]),
                 pairs=np.repeat(np.arange(len(found)), lengths),
                 begins=np.cumsum(lengths) - lengths,

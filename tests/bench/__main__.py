@@ -9,6 +9,7 @@ from collections.abc import Callable
 from emulator.errors import EmulatorError
 from tests.bench import (
     chain_vs_ns3,
+    collectives,
     controller_core,
     controller_first_packet,
     controller_flows,
@@ -22,6 +23,7 @@ from tests.bench.table import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "chain": chain_vs_ns3.measure,
+    "collectives": collectives.measure,
     "controller-core": controller_core.measure,
     "controller-first-packet": controller_first_packet.measure,
     "controller-flows": controller_flows.measure,
