@@ -361,6 +361,8 @@ def test_every_transport_checksum_is_updated_rightly() -> None:
     for part in np.array_split(np.arange(len(frames)), 16):
         verdicts = pipeline.process(batch.memory, batch.offsets[part], batch.lengths[part], room[part], 0, 0)
         assert not verdicts.reason.any()
+    assert pipeline.counters.frames(Reason.FORWARDED) == pipeline.counters.frames_in == len(frames)
+    assert pipeline.as_json()["bytes_in"] == len(frames) * len(template)
     headers = parse(batch.memory, batch.offsets[:32], batch.lengths[:32])
     assert set(headers.target.tolist()) == {int(IPv4Address("172.31.255.254"))}
     table = batch.memory.reshape(0x10000, len(template))
@@ -516,8 +518,13 @@ def test_rules_of_one_family_do_not_match_the_other() -> None:
     """An IPv6 address whose lower half looks like an IPv4 address meets no rule for IPv4, nor the other way round."""
     four, six = ip_network("0.0.0.0/0"), ip_network("::/0")
     policy = Policy(
-        [Rule(False, source=four, protocol=17), Rule(False, target=four, protocol=17)]
-        + [Rule(False, source=six, protocol=6), Rule(False, target=six, protocol=6), Rule(True)]
+        [
+            Rule(False, source=four, protocol=17),
+            Rule(False, target=four, protocol=17),
+            Rule(False, source=six, protocol=6),
+            Rule(False, target=six, protocol=6),
+            Rule(True),
+        ]
     )
     frames = [IPv6(src="::1", dst="::10.0.0.1") / UDP(sport=1, dport=2), ipv4(TCP(sport=1, dport=2))]
     batch = Batch.of([ethernet(frame) for frame in frames])
