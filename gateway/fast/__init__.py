@@ -7,6 +7,7 @@
     forwarder  one turn: receive, decide, send; no clock, no waiting
     offloader  keeps the offloaded flows in step with what the pipeline decided
     steering   policies and flows over the control socket
+    links      notices interfaces that go
     daemon     waits, and answers the control socket
     standby    collects what comes while one daemon takes another's place
     run        from the file to the end

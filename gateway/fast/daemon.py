@@ -15,6 +15,7 @@ from gateway.control import ControlServer
 from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.fast.config import FastConfig, PortKind, load_fast
 from gateway.fast.forwarder import Forwarder
+from gateway.fast.links import LinkWatch
 from gateway.fast.offloader import Offloader
 from gateway.fast.ports import Ports
 from gateway.fast.standby import Standby
@@ -244,6 +245,9 @@ class FastDaemon:
             timer = Timer(CLOCK_MONOTONIC)
             stack.callback(timer.close)
             stack.enter_context(StopSignals(loop, self.stop))
+            links = LinkWatch()
+            stack.callback(links.close)
+            loop.add(links.fileno(), lambda _events: self._links_changed(links))
             for _, port in self._ports.all():
                 loop.add(port.fileno(), _watcher(port), select.EPOLLIN)
             if self._offloader is not None:
@@ -256,6 +260,12 @@ class FastDaemon:
             if self._final is not None:
                 return {**self._final, "handed_over": True}
             return self.stats()
+
+    def _links_changed(self, links: LinkWatch) -> None:
+        """See that all interfaces are still there."""
+        links.empty()
+        for _, port in self._ports.all() if self._final is None else ():
+            port.check()
 
     def _step(self, timer: Timer) -> None:
         now_ns = self._time_ns()

@@ -9,7 +9,7 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-GUESTS = [FOLDER / f"{name}_guest.py" for name in ("rings", "offload", "fast", "fast_upgrade")]
+GUESTS = [FOLDER / f"{name}_guest.py" for name in ("rings", "offload", "fast", "fast_ports", "fast_upgrade")]
 
 
 @pytest.fixture(scope="module")
