@@ -83,6 +83,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
                 routing=routes.routing,
             )
         )
+        manager = Manager(network, routes.routing) if routes.routing else None
         hosts = {node.name: network.host(node.name) for node in fabric.hosts}
         if routes.routing is not None:
             progress.report("asking cards for each other")
@@ -104,7 +105,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
                 progress=progress.report,
                 stations=lambda source, target: routes.stations(source, target, costs),
                 ways=routes.ways,
-                repair=Manager(network, routes.routing).repair if routes.routing else None,
+                repair=manager.repair if manager else None,
             )
         )
         records: list[Record] = []
@@ -114,7 +115,8 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
             for group in grouped(cell.workloads):
                 progress.report(f"running {' and '.join(one.name for one in group)}", done, len(cell.workloads))
                 names = [workload.name for workload in group]
-                driver = FaultDriver(network, [fault for fault in cell.faults if fault.during in names])
+                faults = [fault for fault in cell.faults if fault.during in names]
+                driver = FaultDriver(network, faults, context.repair, cell.control.detection_ns)
                 with crossings.during(group), driver:
                     found, spans = run_together(group, context, driver)
                 records += found
@@ -127,7 +129,7 @@ def _run(cell: Cell, fabric: Fabric, folder: Path) -> tuple[list[Record], Counte
         _keep_data_plane_figures(plane, folder)
         write_side_file(folder, EVENTS_FILE, happenings.as_json())
         ports = _port_counters(fabric, network)
-        records += _drops(cell, ports)
+        records += _drops(cell, ports) + (_reroutings(cell, manager) if manager else [])
         return records, Counters(ports, crossings.crossed_bytes)
 
 
@@ -168,6 +170,19 @@ def _drops(cell: Cell, ports: tuple[PortCounters, ...]) -> list[Record]:
     for name, packets in by_class.items():
         records.append(record(f"{name}_packets_dropped", packets, f"queues of {name} of all switches, whole cell"))
     return records
+
+
+def _reroutings(cell: Cell, manager: Manager) -> list[Record]:
+    def record(metric: str, count: int, source: str) -> Record:
+        return Record(cell.scenario, cell.variant, FABRIC_WORKLOAD, metric, count, "1", Kind.MEASURED, source)
+
+    if not cell.faults:
+        return []
+    lines = sum(one.routes for one in manager.rerouted)
+    return [
+        record("reroutings", len(manager.rerouted), "the fabric's manager: times that it changed routes"),
+        record("routes_changed", lines, "the fabric's manager: lines of all nodes' tables, whole cell"),
+    ]
 
 
 def _keep_data_plane_figures(plane: DataPlane, folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
@@ -27,9 +28,18 @@ class FaultDriver:
     Args:
         network: The network.
         faults: What to do, in order of time.
+        repair: Sends packets around what is broken, in a network whose nodes forward for each other.
+        detection_ns: When it is called, counted from each fault; None: not while workloads run. Afterwards it is
+            called all the same, so that the next ones find routes as they were.
     """
 
-    def __init__(self, network: Network, faults: Sequence[Fault]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        faults: Sequence[Fault],
+        repair: Callable[[], object] | None = None,
+        detection_ns: int | None = None,
+    ) -> None:
         self.faults = tuple(faults)
         self._network = network
         self._do: dict[Action, Callable[[str], None]] = {
@@ -39,6 +49,8 @@ class FaultDriver:
             Action.STOP: network.stop_switch,
             Action.START: network.start_switch,
         }
+        self._repair = repair
+        self._detection_ns = detection_ns if repair is not None else None
         self._happened: list[Happened] = []
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._timer = Timer()
@@ -62,19 +74,37 @@ class FaultDriver:
             poll = select.poll()
             poll.register(self._wake, select.POLLIN)
             poll.register(self._timer, select.POLLIN)
-            for fault in self.faults:
-                self._timer.arm(self._start_ns + fault.at_ns)
+            waiting, looks_ns = deque(self.faults), deque[int]()
+            while waiting or looks_ns:
+                # A fault at the moment of a look comes first: the look sees it.
+                fault = waiting[0] if waiting else None
+                if fault is not None and looks_ns and looks_ns[0] < self._start_ns + fault.at_ns:
+                    fault = None
+                self._timer.arm(looks_ns[0] if fault is None else self._start_ns + fault.at_ns)
                 if any(descriptor == self._wake for descriptor, _event in poll.poll()):
                     return
                 self._timer.acknowledge()
-                at_ns = time.monotonic_ns()
-                self._do[fault.action](fault.target)
-                self._happened.append(Happened(fault, at_ns, time.monotonic_ns()))
-                late_ns = at_ns - self._start_ns - fault.at_ns
-                if late_ns > MOST_LATE_NS:
-                    _log.warning("'%s' came %d ns late: a program keeps the processor busy", fault.title, late_ns)
+                if fault is None:
+                    looks_ns.popleft()
+                    if self._repair is not None:
+                        self._repair()
+                    continue
+                waiting.popleft()
+                at_ns = self._strike(fault)
+                if self._detection_ns is not None:
+                    looks_ns.append(at_ns + self._detection_ns)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that ends this one
             self._error = error
+
+    def _strike(self, fault: Fault) -> int:
+        """Carry a fault out; returns when."""
+        at_ns = time.monotonic_ns()
+        self._do[fault.action](fault.target)
+        self._happened.append(Happened(fault, at_ns, time.monotonic_ns()))
+        late_ns = at_ns - self._start_ns - fault.at_ns
+        if late_ns > MOST_LATE_NS:
+            _log.warning("'%s' came %d ns late: a program keeps the processor busy", fault.title, late_ns)
+        return at_ns
 
     def close(self) -> None:
         """End, and mend what is still broken.
@@ -96,6 +126,8 @@ class FaultDriver:
             )  # fmt: skip
         try:
             self._network.mend()
+            if self._repair is not None and self._happened:
+                self._repair()
         except EmulatorError as error:
             self._error = self._error or error
         if self._error is not None:

@@ -17,10 +17,12 @@ from emulator.model.fabric import Link
 from emulator.model.fault import link_named, short_name, switch_named
 from emulator.network import interfaces
 from emulator.network.construction import Construction
+from emulator.network.host import kill_programs
 from emulator.network.host_state import Forgotten, forgotten
-from emulator.network.netlink import RTM_SETLINK, NetlinkSocket, Request
+from emulator.network.netlink import RTM_NEWNEIGH, RTM_SETLINK, NetlinkSocket, Request
 from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port
+from emulator.network.tables import Tables
 from emulator.units import NS_PER_S
 
 _NOTICE_NS = 100_000
@@ -32,10 +34,12 @@ class Faults:
 
     Args:
         made: The network.
+        tables: Its routing tables, where nodes forward for each other; they follow the links.
     """
 
-    def __init__(self, made: Construction) -> None:
+    def __init__(self, made: Construction, tables: Tables | None = None) -> None:
         self._made = made
+        self._tables = tables
         self._fabric = made.plan.fabric
         self._ports = {port.interface: port for pair in made.plan.links for port in pair}
         self._lock = threading.Lock()
@@ -90,7 +94,9 @@ class Faults:
                 raise LinkError(f"link {name} is neither cut nor silent, so it cannot be restored")
 
     def stop_switch(self, name: str) -> None:
-        """Take a switch's power, or a card's in a routed fabric: its links lose carrier, what it knew is gone.
+        """Take a switch's power: its links lose carrier, its flows and its connection to the controller are gone.
+
+        In a routed fabric any node's: its programs end. A program elsewhere keeps sockets that it has in the node.
 
         Raises:
             NodeError: There is no such switch, or it is stopped already.
@@ -102,6 +108,7 @@ class Faults:
             self._stopped.add(name)
             self._settle()
             if not switch.is_switch:
+                kill_programs(self._made.hosts[name])
                 return
             self._switches.cut_off(switch.name)
             # Making it anew disturbs how the other switches take notice of this: they do so first.
@@ -151,8 +158,13 @@ class Faults:
         """Take interfaces down and bring them up until they are as they should be."""
         wanted = {self._dark_end(link) for link in self._cut.values()}
         wanted |= {port.interface for name in self._stopped for port in self._made.ports[name]}
+        dark = {*self._cut.values(), *(link for name in self._stopped for link in self._fabric.links_of(name))}
+        if self._tables is not None:
+            self._tables.lose(dark)
         self._tell(sorted(wanted - self._down), down=True)
         self._tell(sorted(self._down - wanted), down=False)
+        if self._tables is not None:
+            self._tables.use_all_but(dark)
 
     def _tell(self, names: Iterable[str], *, down: bool) -> None:
         for node, ports in self._by_place(names).items():
@@ -163,7 +175,10 @@ class Faults:
     def _take_down(self, kernel: NetlinkSocket, ports: Sequence[Port]) -> list[Request]:
         for port in ports:
             if port.at_host:
-                self._remembered[port.interface] = forgotten(kernel, self._made.indices[port.interface], port.node)
+                found = forgotten(kernel, self._made.indices[port.interface], port.node)
+                # Routes between nodes that forward are put back from their tables: they may be others by then.
+                ours = [one for one in found if self._tables is None or one.request.kind == RTM_NEWNEIGH]
+                self._remembered[port.interface] = ours
         return [interfaces.set_down(self._made.indices[port.interface], port.node) for port in ports]
 
     def _bring_up(self, ports: Sequence[Port]) -> list[Request]:

@@ -132,6 +132,15 @@ def end_programs(hosts: Sequence[EmulatedHost]) -> None:
         raise NodeError(f"{name}: process {pid} does not end")
 
 
+def kill_programs(host: EmulatedHost) -> None:
+    """End whatever runs in a host as a loss of power does."""
+    found = processes_in({host.network_namespace.inode: host.name})
+    found.pop(os.getpid(), None)
+    _signal_and_wait(list(found), signal.SIGKILL)
+    for process in host._started:
+        process.poll()
+
+
 def _signal_and_wait(pids: Sequence[int], number: signal.Signals) -> None:
     poller = select.poll()
     descriptors = []

@@ -24,6 +24,7 @@ from emulator.network.openvswitch import OpenVSwitch
 from emulator.network.ports import Port, link_ports
 from emulator.network.rerouting import Rerouting
 from emulator.network.shaping import class_queues
+from emulator.network.tables import Tables
 from emulator.network.verification import sample, star, verify
 from emulator.network.wiring import check_ports
 
@@ -51,7 +52,8 @@ class Network:
         self.links = plan.links
         self.routing = plan.routing
         self._made = Construction(plan)
-        self._faults = Faults(self._made)
+        self._tables = Tables(self._made, plan.routing) if plan.routing is not None else None
+        self._faults = Faults(self._made, self._tables)
 
     def start(self) -> Network:
         """Build everything and read back what the kernel set.
@@ -218,9 +220,9 @@ class Network:
 
     @cached_property
     def _rerouting(self) -> Rerouting:
-        if self.routing is None:
+        if self.routing is None or self._tables is None:
             raise NodeError("nodes of this network do not forward for each other: there are no routes to change")
-        return Rerouting(self._made, self.routing)
+        return Rerouting(self._made, self.routing, self._tables)
 
     def queue_reader(self, names: Sequence[str] | None = None) -> QueueReader:
         """A reader of the queues of some interfaces, to be closed by the caller.

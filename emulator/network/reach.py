@@ -18,7 +18,7 @@ from emulator.network.wiring import LOOPBACK_INDEX
 
 _ROUTE = struct.Struct("=BBBBBBBBI")
 _NEXT_HOP = struct.Struct("=HBBi")
-_MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST = 254, 4, 0, 1
+_MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, _UNREACHABLE = 254, 4, 0, 1, 7
 _ONLINK = 4
 _DESTINATION, _OUT, _GATEWAY, _SOURCE, _MULTIPATH = 1, 4, 5, 7, 9
 
@@ -116,9 +116,15 @@ class Prefixes:
 
 
 def delete_route(prefix: IPv4Network, what: str) -> Request:
-    """Remove a route that `add_route` entered."""
-    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, 0)
+    """Remove a route that `add_route` or `refuse_route` entered."""
+    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, 0, 0)
     return Request(RTM_DELROUTE, body + attribute(_DESTINATION, prefix.network_address.packed), what)
+
+
+def refuse_route(prefix: IPv4Network, what: str, how: int = CREATE) -> Request:
+    """Enter a route that leads nowhere: packets are dropped, and their senders told so (RFC 1812, 4.3.3.1)."""
+    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNREACHABLE, 0)
+    return Request(RTM_NEWROUTE, body + attribute(_DESTINATION, prefix.network_address.packed), what, how)
 
 
 def add_route(

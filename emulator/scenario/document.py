@@ -78,6 +78,13 @@ class ControllerSection(Strict):
         default="hosts",
         description="Over equal paths: each pair of hosts on one, the same there and back, or flow by flow.",
     )
+    detection_ns: Time | None = Field(
+        default=None,
+        alias="detection",
+        description="In supernodes that route: from a fault until their manager looks at all links and enters routes "
+        "around broken ones. Not given: it does so only when a collective_job asks.",
+        examples=["5 ms"],
+    )
 
 
 _NUMBER_WITH_UNIT = {

@@ -38,8 +38,10 @@ class FaultEntry(Strict):
     )
     silence: Text | None = Field(default=None, description="Link that loses everything while both ends notice nothing.")
     restore: Text | None = Field(default=None, description="Link, cut or silenced before, that is whole again.")
-    stop: Text | None = Field(default=None, description="Switch that loses its power.", examples=["spa1"])
-    start: Text | None = Field(default=None, description="Switch, stopped before, that comes back empty.")
+    stop: Text | None = Field(
+        default=None, description="Switch, or card that forwards, that loses its power.", examples=["spa1"]
+    )
+    start: Text | None = Field(default=None, description="Switch or card, stopped before, that comes back.")
     flap: FlapSection | None = Field(default=None, description="Link that is cut and restored over and over.")
 
     @model_validator(mode="after")

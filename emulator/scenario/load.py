@@ -143,7 +143,10 @@ def _variant(document: Document, combination: Combination, file: str) -> Variant
         origin=Origin(file, kept),
         faults=faults_of(document),
         control=Control(
-            document.controller.spread, document.controller.balance_ns, document.controller.lldp_interval_ns
+            document.controller.spread,
+            document.controller.balance_ns,
+            document.controller.lldp_interval_ns,
+            document.controller.detection_ns,
         ),
     )
 

@@ -36,6 +36,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "fabric": (
         *("packets_dropped", "storage_packets_dropped", "compute_packets_dropped"),
         *("storage_bytes", "storage_bytes_through_compute", "balance_moves", "balance_first_move"),
+        *("reroutings", "routes_changed"),
     ),
 }
 """By kind of workload, and those of links and ports; ``<n>`` stands for a number. Other kinds are not checked."""

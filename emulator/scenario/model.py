@@ -82,11 +82,13 @@ class Control:
         spread: How it spreads packets over equal paths: ``hosts`` or ``flows``.
         balance_ns: Time between looks at the links' loads; 0: large flows are not moved.
         lldp_interval_ns: Time between rounds of discovery; 0: no discovery.
+        detection_ns: Where nodes route, time from a fault until its detours are entered; None: nobody enters any.
     """
 
     spread: str = "hosts"
     balance_ns: int = 0
     lldp_interval_ns: int = 10 * 10**9
+    detection_ns: int | None = None
 
 
 @dataclass(frozen=True)

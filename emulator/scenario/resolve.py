@@ -127,6 +127,9 @@ def check_against(fabric: Fabric, cell: Cell) -> None:
             _check_host(fabric, cell, f"workloads[{index}].{key}", name)
         _check_ends(cell, index, workload)
     _check_faults(fabric, cell)
+    if fabric.switches and cell.control.detection_ns is not None:
+        reason = "is for supernodes that route: here the controller sends packets around faults"
+        raise cell.origin.error(reason, "controller.detection")
     interfaces = [end for link in fabric.links for end in (link.a_interface, link.b_interface)]
     for index, interface in enumerate(cell.capture):
         if interface not in interfaces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,41 @@ def test_faults_come_in_order_and_not_before_their_time() -> None:
     assert [one.fault for one in driver.happened()] == FAULTS
     assert all(start_ns + one.fault.at_ns <= one.at_ns <= one.done_ns for one in driver.happened())
     assert net.mended == 1
+
+
+def test_the_manager_looks_a_stated_time_after_each_fault() -> None:
+    """Each fault is followed by a look of its own; in the end, when all is mended, once more."""
+    net = Net()
+    looks: list[tuple[int, int, int]] = []
+    looked_twice = threading.Event()
+
+    def repair() -> None:
+        looks.append((time.monotonic_ns() - start_ns, len(net.told), net.mended))
+        if len(looks) == 2:
+            looked_twice.set()
+
+    faults = [
+        Fault(0, Action.CUT, "a-b", "w"),
+        Fault(1_000_000, Action.STOP, "c", "w"),
+    ]
+    with FaultDriver(net, faults, repair, 300_000_000) as driver:  # type: ignore[arg-type]
+        start_ns = time.monotonic_ns()
+        driver.begin(start_ns)
+        assert looked_twice.wait(20)
+    struck = [one.at_ns - start_ns for one in driver.happened()]
+    assert [look >= at + 300_000_000 for (look, _, _), at in zip(looks, struck, strict=False)] == [True, True]
+    assert [(told, mended) for _, told, mended in looks] == [(2, 0), (2, 0), (2, 1)]
+
+
+def test_without_a_delay_nobody_looks_until_the_end() -> None:
+    """Who repairs is left alone while workloads run; if nothing was broken, afterwards too."""
+    for faults, times in ((FAULTS, 1), ([], 0)):
+        net = Net()
+        looks: list[int] = []
+        with FaultDriver(net, faults, partial(looks.append, 1)) as driver:  # type: ignore[arg-type]
+            driver.begin(time.monotonic_ns())
+            assert not faults or net.told_all.wait(20)
+        assert len(looks) == times
 
 
 def test_what_comes_too_late_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -71,6 +71,25 @@ def test_cells_travel_with_faults_and_pairs(tmp_path: Path) -> None:
     assert cell_from_json(cell_to_json(cell)) == cell
 
 
+def test_cards_fail_and_managers_take_their_time(tmp_path: Path) -> None:
+    """In a torus a card is stopped and started, and the time until there are routes around it travels with the cell."""
+    text = """\
+scenario: s
+question: q
+topology: {kind: torus3d, x: 3, y: 3, z: 1}
+controller: {detection: 5 ms}
+workloads:
+  - {name: halves, kind: bisection, duration: 30 ms}
+faults:
+  - {at: 1 ms, stop: c1_1_0}
+  - {at: 9 ms, start: c1_1_0}
+"""
+    cell = cell_of(text, tmp_path)
+    assert cell.control.detection_ns == 5_000_000
+    assert [fault.title for fault in cell.faults] == ["stop c1_1_0", "start c1_1_0"]
+    assert cell_from_json(cell_to_json(cell)) == cell
+
+
 def test_groups() -> None:
     """Workloads join the group of the one that they name, directly or not; the others wait."""
     one, two, three, four = (
@@ -114,6 +133,13 @@ def test_groups() -> None:
         ("times: 2, every", "evry", 8, "faults[0].flap.evry", "unknown key: did you mean 'every'?"),
         ("at: 5 ms, cut", "during: rtt, at: 5 ms, cut", 9, "faults[1].during", "there is no workload 'rtt'"),
         ("at: 5 ms, cut", "at: 5, cut", 9, "faults[1].at", "5"),
+        (
+            "workloads:",
+            "controller: {detection: 1 ms}\nworkloads:",
+            4,
+            "controller.detection",
+            "is for supernodes that",
+        ),
         ("alongside: bulk, ", "", 8, "faults[0]", "workloads run one after the other: say which one's start counts"),
         ("alongside: bulk", "alongside: bulky", 6, "workloads[1].alongside", "there is no earlier workload 'bulky'"),
         ("alongside: bulk", "alongside: probes", 6, "workloads[1].alongside", "'probes' does not come before it"),

@@ -1,0 +1,122 @@
+"""Routing tables of a network whose nodes forward for each other, while links fail and routes change.
+
+A next hop whose line has no carrier is not used, at either end, from the moment on that the line fails: of equal next
+hops the others take over, and a line of the table without any is unreachable. Linux could be left to skip such next
+hops (``ignore_routes_with_linkdown``, or what it does by itself where an interface goes down). But then it looks on for
+the next shorter prefix, which is about other addresses: two nodes at a broken link would send packets back and forth
+until their time to live ends. So no line ever goes; what it leads to does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network
+
+from emulator.model.detour import Ports
+from emulator.model.fabric import Link
+from emulator.model.routing import Routing
+from emulator.model.transition import Step
+from emulator.network.construction import Construction
+from emulator.network.netlink import NetlinkSocket, Request
+from emulator.network.reach import add_route, delete_route, refuse_route
+
+_REPLACE = 0x400 | 0x100
+"""NLM_F_CREATE and NLM_F_REPLACE: a line is exchanged at once, packets find the old one or the new one."""
+
+
+class Tables:
+    """The tables of one network.
+
+    Args:
+        made: The network.
+        routing: Its routes as they were installed.
+    """
+
+    def __init__(self, made: Construction, routing: Routing) -> None:
+        self._made = made
+        self._routing = routing
+        self._lock = threading.RLock()
+        self._changed: dict[str, dict[IPv4Network, Ports]] = {}
+        self._dead: dict[str, frozenset[int]] = {}
+
+    def lose(self, links: Iterable[Link]) -> None:
+        """From now on, do not use some links that were used."""
+        with self._lock:
+            more = _ports(links)
+            self._set_dead({**self._dead, **{node: self._dead.get(node, frozenset()) | more[node] for node in more}})
+
+    def use_all_but(self, links: Iterable[Link]) -> None:
+        """Use all links but some."""
+        with self._lock:
+            self._set_dead(_ports(links))
+
+    def take(self, step: Step) -> int:
+        """Change lines of the tables; returns how many.
+
+        Raises:
+            LinkError: The kernel refused a line.
+        """
+        count = 0
+        with self._lock:
+            for node, changes in step.items():
+                whole = self._whole(node)
+                ours = self._changed.setdefault(node, {})
+                requests = []
+                for change in changes:
+                    if change.ports is None:
+                        del ours[change.prefix]
+                        requests.append(delete_route(change.prefix, f"{node}: route to {change.prefix}"))
+                        continue
+                    ours[change.prefix] = change.ports
+                    if whole.get(change.prefix) == change.ports:
+                        del ours[change.prefix]
+                    requests.append(self._line(node, change.prefix, change.ports))
+                self._tell(node, requests)
+                count += len(requests)
+        return count
+
+    def _set_dead(self, dead: Mapping[str, frozenset[int]]) -> None:
+        for node in sorted({**self._dead, **dead}):
+            now = dead.get(node, frozenset())
+            differ = now ^ self._dead.get(node, frozenset())
+            if not differ:
+                continue
+            self._dead[node] = now
+            lines = {**self._whole(node), **self._changed.get(node, {})}
+            self._tell(
+                node, [self._line(node, one, ports) for one, ports in lines.items() if not differ.isdisjoint(ports)]
+            )
+
+    def _whole(self, node: str) -> dict[IPv4Network, Ports]:
+        return {route.prefix: route.ports for route in self._routing.routes(node)}
+
+    def _line(self, node: str, prefix: IPv4Network, ports: Ports) -> Request:
+        """What makes a line of a table lead to the ports that are left of some."""
+        what = f"{node}: route to {prefix}"
+        hops = []
+        far_ends = self._routing.far_ends(node)
+        for number in ports:
+            if number not in self._dead.get(node, frozenset()):
+                far = far_ends[number]
+                a, b = self._made.plan.links[far.passage.link]
+                near = a if far.passage.forward else b
+                hops.append((self._made.indices[near.interface], self._routing.addresses(far.node)[0].packed))
+        if not hops:
+            return refuse_route(prefix, what, _REPLACE)
+        own = self._routing.addresses(node)
+        return add_route(prefix, hops, own[0].packed if own else b"", what, _REPLACE)
+
+    def _tell(self, node: str, requests: list[Request]) -> None:
+        if requests:
+            with self._made.namespace(node).entered(), NetlinkSocket() as kernel:
+                kernel.execute(requests)
+
+
+def _ports(links: Iterable[Link]) -> dict[str, frozenset[int]]:
+    """Ports at links, by node."""
+    found: dict[str, set[int]] = {}
+    for link in links:
+        found.setdefault(link.a, set()).add(link.a_port)
+        found.setdefault(link.b, set()).add(link.b_port)
+    return {node: frozenset(ports) for node, ports in found.items()}
