@@ -8,8 +8,10 @@ from controller.compose import Composer
 from controller.config import Settings
 from controller.core import Core, Options
 from controller.designs import plan
+from controller.tenancy.claim import Claim
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
+from emulator.errors import ControllerError, ScenarioError
 
 _KEY_BYTES = 32
 
@@ -21,7 +23,8 @@ class Controller:
         settings: How it is started.
 
     Raises:
-        ControllerError: What is asked for cannot be planned, or the store cannot be used.
+        ControllerError: What is asked for cannot be planned, or another controller uses the store.
+        ScenarioError: The store's file cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -34,6 +37,7 @@ class Controller:
         key = os.urandom(_KEY_BYTES)
         self.store: Store | None = None
         self.composer: Composer | None = None
+        self._claim: Claim | None = None
         if settings.store is None:
             planned = plan(settings.fabric, settings.design, settings.services, settings.spread)
             self.ground = Ground.of(settings.fabric, planned.routes.attachments, planned.hops)
@@ -41,10 +45,22 @@ class Controller:
         else:
             self.composer = Composer(settings.fabric, settings.design, settings.spread)
             self.ground = self.composer.ground
-            self.store = Store(settings.store, self.ground)
+            try:
+                self.store = Store(settings.store, self.ground)
+            except ControllerError as error:
+                raise ScenarioError(str(error), key="--store") from None
+            try:
+                self._claim = Claim(settings.store, shared=settings.redundant)
+                # The one before may have changed something until it ended.
+                self.store.reload_if_changed()
+            except ControllerError:
+                self.close()
+                raise
             self.core = Core(self.composer.base, self.options, key)
 
     def close(self) -> None:
         """Close what is open."""
         if self.store is not None:
             self.store.close()
+        if self._claim is not None:
+            self._claim.close()

@@ -20,8 +20,8 @@ from emulator.errors import EmulatorError, ScenarioError
 _EPILOG = """\
 Once it listens, one line of JSON on standard output says where: {"openflow": "127.0.0.1:6653", "rest": ...}.
 
-exit codes: 0 ended by SIGTERM, 2 bad arguments or files, 5 cannot listen or cannot plan, 70 internal error,
-130 ended by Ctrl-C
+exit codes: 0 ended by SIGTERM, 2 bad arguments or files, 5 cannot listen, cannot plan,
+or another controller uses the store, 70 internal error, 130 ended by Ctrl-C
 """
 
 

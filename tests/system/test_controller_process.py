@@ -70,6 +70,36 @@ def test_a_taken_port_is_one_line(controller: RunningController, tmp_path: Path,
     assert done.stderr == f"controller: {option}: cannot listen on {taken}: Address already in use\n"
 
 
+@pytest.mark.parametrize(("first", "second"), [((), ()), ((), ("--redundant",)), (("--redundant",), ())])
+def test_two_controllers_share_a_store_only_if_both_say_so(
+    tmp_path: Path, first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    """The second one is refused with the holder and the remedy, by whatever name of the file; the first one lives on.
+
+    Verify: exit code 5 and one line; after a kill -9 of the first, the second one starts at once, with what the first
+    had acknowledged.
+    """
+    file, alias = tmp_path / "store.db", tmp_path / "alias.db"
+    alias.symlink_to(file)
+    with running_controller(tmp_path, FABRIC, "gateway", (), "--store", str(file), *first) as holder:
+        argv = command(*write_inputs(tmp_path, FABRIC, ())[:2], "--design", "gateway", "--store", str(alias), *second)
+        argv += ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--log", str(tmp_path / "log")]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        how = "with" if first else "without"
+        assert done.returncode == 5
+        assert done.stdout == ""
+        assert done.stderr == (
+            f"controller: {alias} is used by another controller (process {holder.process.pid} on "
+            f"{socket.gethostname()}, {how} --redundant): end that one, or give both --redundant\n"
+        )
+        assert holder.process.poll() is None
+        if not first:
+            assert holder.client.put("/v1/tenants/t", {}).status == 201
+        holder.process.kill()
+        with running_controller(tmp_path, FABRIC, "gateway", (), "--store", str(alias), *second) as next_one:
+            assert len(next_one.client.get("/v1/tenants")["items"]) == (0 if first else 1)
+
+
 def test_a_foreign_address_is_one_line(tmp_path: Path) -> None:
     """An address that this machine does not have."""
     argv = command(*write_inputs(tmp_path, FABRIC, SERVICES), "--design", "gateway", "--listen", "192.0.2.1:6653")
