@@ -141,7 +141,7 @@ def test_frames_are_forwarded_filtered_and_counted(tmp_path: Path, mode: str) ->
     """Each mode forwards what may pass with right headers, and gives every other frame a reason; nothing is lost."""
     with routed() as built, built.raw(built.left, "lh") as left, built.raw(built.right, "rh") as right:
         with running(built, tmp_path / "d", settings(mode)) as daemon:
-            for number in range(300):
+            for number in range(100):
                 left.send(datagram(1000 + number % 7, ttl=64))
                 got = next_ip(right)
                 assert (got.src, got.dst, got[IP].ttl, got[UDP].sport) == (
@@ -171,14 +171,14 @@ def test_frames_are_forwarded_filtered_and_counted(tmp_path: Path, mode: str) ->
             assert "1 received" in ping.stdout, "the gateway's own addresses are its kernel's"
             figures = daemon.end()
         reasons = {name: one["frames"] for name, one in figures["pipeline"]["reasons"].items() if one["frames"]}
-        assert reasons["forwarded"] == 301
+        assert reasons["forwarded"] == 101
         assert (reasons["denied"], reasons["ttl_expired"], reasons["fragment"], reasons["no_route"]) == (1, 1, 1, 2)
         copies = figures["copies"]["frames"]
         ports = figures["ports"]
         arrived = sum(port["counters"]["rx_frames"] for port in ports)
         sent = sum(port["counters"]["tx_frames"] for port in ports)
         assert arrived == figures["pipeline"]["frames_in"]
-        assert sent == 301
+        assert sent == 101
         assert copies == (arrived + sent if mode == "socket" else 0), "copies of frames in user space, counted"
         assert all(port["lost_frames"] == 0 for port in ports)
         if mode == "af_xdp":
@@ -219,7 +219,7 @@ def stream(built: Bed, address: str, port: int, listen: int, total_bytes: int) -
     assert back == data
 
 
-@pytest.mark.parametrize(("mode", "mtu"), [("af_xdp", 1500), ("af_xdp", 9000), ("packet_mmap", 9000), ("socket", 1500)])
+@pytest.mark.parametrize(("mode", "mtu"), [("af_xdp", 9000), ("packet_mmap", 9000), ("socket", 1500)])
 def test_translated_tcp_passes(tmp_path: Path, mode: str, mtu: int) -> None:
     """A connection to a service's address is carried to its backend and back, byte for byte, jumbo frames too."""
     with routed(mtu=mtu) as built:
@@ -280,7 +280,7 @@ def test_flows_are_offloaded_and_adopted(tmp_path: Path) -> None:
 
 def test_tunnels_begin_and_end_here(tmp_path: Path) -> None:
     """Frames to a tenant's host behind a tunnel leave in VXLAN; what comes in VXLAN is taken out."""
-    for mode in MODES:
+    for mode in MODES[:2]:
         more: dict[str, Any] = {
             "tunnel_ends": ["10.0.2.254"],
             "tenants": {"by_port": {"gl": 0}, "by_vni": {"77": 0}},

@@ -86,7 +86,7 @@ def test_policies_reach_offloaded_flows(tmp_path: Path) -> None:
     assert figures["offload"]["audit"]["agrees"]
 
 
-@pytest.mark.parametrize("mode", ["af_xdp", "packet_mmap", "socket"])
+@pytest.mark.parametrize("mode", ["af_xdp", "packet_mmap"])
 def test_a_vanished_interface_ends_the_daemon(tmp_path: Path, mode: str) -> None:
     """It says so in one line, with the exit code of the gateway, instead of serving nothing."""
     with routed() as built, running(built, tmp_path / "d", settings(mode)) as daemon:

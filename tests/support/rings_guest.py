@@ -106,17 +106,17 @@ class XskPair:
 
 @pytest.mark.parametrize("generic", [False, True])
 def test_af_xdp_forwards_without_a_copy_in_user_space(plain_bed: Bed, generic: bool) -> None:
-    """Frames come out as they went in and in order, ten times as many as there are; none is lost, none is copied."""
+    """Frames come out as they went in and in order, nearly four times as many as there are; none is lost or copied."""
     left, right = plain_bed.raw(plain_bed.left, "lh"), plain_bed.raw(plain_bed.right, "rh")
     with left, right, XskPair(plain_bed, UmemPlan(256), generic=generic) as pair:
         ingress, egress = pair.ports
-        for turn in range(80):
+        for turn in range(30):
             sent = [frame(32 * turn + i, 60 + 37 * i) for i in range(32)]
             for data in sent:
                 left.send(data)
             forward(ingress, egress, 32)
             assert received(right, 32) == sent
-        assert ingress.counters.rx_frames == egress.counters.tx_frames == 80 * 32
+        assert ingress.counters.rx_frames == egress.counters.tx_frames == 30 * 32
         assert ingress.copies.total_frames == egress.copies.total_frames == 0
         assert ingress.lost_frames() == 0
         accounts = [port.accounting() for port in pair.ports]
