@@ -9,10 +9,10 @@ AS_USER := $(if $(SUDO_UID),$(if $(filter-out 0,$(SUDO_UID)),setpriv --reuid=$(S
 RESULTS ?= results
 S ?= scenarios/smoke.yaml
 
-.PHONY: help setup demo run test check fmt bench kernel clean
+.PHONY: help setup demo run test check fmt bench bench-dataplane calibrate kernel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing, make .venv, build or find the virtual-time kernel
 	@scripts/setup.sh
@@ -39,6 +39,18 @@ fmt: ## format the code
 bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, the controller next to networkx and Ryu
 	@scripts/setup.sh --bench
 	@$(AS_USER) $(PYTHON) -m tests.bench
+
+bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 8 minutes)
+	@scripts/setup.sh --bench
+	@$(AS_USER) mkdir -p $(RESULTS)
+	@$(PYTHON) -m tests.bench.dataplane compare --json $(RESULTS)/dataplane.json
+	@$(PYTHON) -m tests.bench.dataplane evidence
+	@$(PYTHON) -m tests.bench.dataplane memory offload
+	@$(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 3e6
+
+calibrate: ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
+	@$(AS_USER) mkdir -p $(RESULTS)
+	@$(PYTHON) -m tests.bench.dataplane calibrate --out $(RESULTS)/calibrated.yaml
 
 kernel: ## build or find the virtual-time kernel and print its path
 	@python3 kernel/build.py

@@ -1,0 +1,86 @@
+"""``python -m tests.bench.dataplane [--rounds N] [--seconds S] [--json FILE] [MODE …]``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from emulator.errors import EmulatorError, MissingCapability
+from tests.bench.dataplane import calibrate, evidence, memory
+from tests.bench.dataplane.modes import MODES, chosen
+from tests.bench.dataplane.rates import SIZES
+from tests.bench.dataplane.results import show
+from tests.bench.dataplane.run import run
+
+_WIDTH = 150
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.dataplane", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    compare = commands.add_parser("compare", help="rates, costs, delays and streams of all modes (the default)")
+    compare.add_argument("modes", nargs="*", metavar="MODE", choices=[*MODES, []], help=f"which: {', '.join(MODES)}")
+    compare.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    compare.add_argument("--seconds", type=float, default=0.4, help="of each measurement (default: %(default)s)")
+    compare.add_argument("--sizes", type=int, nargs="+", choices=list(SIZES), default=list(SIZES))
+    compare.add_argument("--json", type=Path, help="write every round of every figure to this file")
+    profile = commands.add_parser("calibrate", help="a short form of it, and a profile for scenarios from it")
+    profile.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    profile.add_argument("--seconds", type=float, default=0.3, help="of each measurement (default: %(default)s)")
+    profile.add_argument("--out", type=Path, default=Path("calibrated.yaml"), help="default: %(default)s")
+    flat = commands.add_parser("memory", help="memory of a daemon before and after many packets")
+    flat.add_argument("modes", nargs="+", metavar="MODE", choices=list(memory.WATCHED))
+    flat.add_argument("--packets", type=float, default=1e8, help="default: 10^8")
+    where = commands.add_parser("evidence", help="where the kernel spends time on a mode, copying above all")
+    where.add_argument("modes", nargs="*", metavar="MODE", choices=[*MODES, []])
+    where.add_argument("--size", type=int, choices=list(SIZES), default=1500)
+    return parser
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Measure what was asked for. Everything that was made is removed, also on Ctrl-C."""
+    arguments = _parser().parse_args(sys.argv[1:] or ["compare"])
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if os.geteuid() != 0:
+            raise MissingCapability("root's rights", "run as root: it makes namespaces and loads BPF programs")
+        return _run(arguments, console)
+    except EmulatorError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: everything is removed\n")
+        return 130
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> int:
+    def say(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    if arguments.command == "memory":
+        return memory.report(arguments.modes, int(arguments.packets), console)
+    if arguments.command == "evidence":
+        return evidence.report(chosen(arguments.modes), arguments.size, console)
+    if arguments.command == "calibrate":
+        return calibrate.report(arguments.rounds, arguments.seconds, arguments.out, console, say)
+    results = run(chosen(arguments.modes), arguments.rounds, arguments.seconds, arguments.sizes, say)
+    show(results, console)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results.as_json(), indent=1) + "\n")
+    return 1 if results.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""Whether a daemon's memory stays as it is while very many packets go through."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.dataplane.bed import Cpus, bench
+from tests.bench.dataplane.modes import MODES
+from tests.bench.dataplane.rates import SIZES, observing, sink_for
+from tests.bench.dataplane.traffic import Generator, frame
+from tests.support.rings_bed import LEFT_MAC
+
+WATCHED = ("offload", "af_xdp", "packet_mmap", "sockets")
+MOST_GROWTH_KIB = 1024
+_PACED = {"af_xdp": 250_000.0, "packet_mmap": 120_000.0, "sockets": 40_000.0}
+"""Packets/s that these carry without losing most of them."""
+_WARM_S, _STEP_S, _SLOW_S = 2.0, 0.5, 600.0
+_WARM_RATE = 20_000.0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A daemon that was watched: packets that came through, how long that took, and its memory, in KiB."""
+
+    mode: str
+    packets: int
+    seconds: float
+    before_kib: int
+    after_kib: int
+    slabs_before_kib: int
+    slabs_after_kib: int
+
+
+def _resident_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _unreclaimable_kib() -> int:
+    """The kernel's own memory that it cannot give back: of the whole machine."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("SUnreclaim:"):
+            return int(line.split()[1])
+    return 0
+
+
+def watch(name: str, packets: int) -> Watched:
+    """Let so many packets of 64 bytes through, but for ten minutes at most."""
+    mode = MODES[name]
+    with (
+        tempfile.TemporaryDirectory(prefix="icgw-bench-") as folder,
+        bench(Cpus.of_this_machine(), 1500, coalesced=True) as built,
+        mode.start(built, Path(folder)) as running,
+    ):
+        packet = frame(SIZES[64], LEFT_MAC, running.target_mac, built.bed.left.ip, built.bed.right.ip)
+        sink = sink_for(built, mode)
+        try:
+            generator = Generator(built.bed.left, "lh", packet, built.cpus.traffic, paced=not mode.frames)
+            try:
+                with observing(built):
+                    # What is made once, for the first packets, is not growth.
+                    generator.pace(_WARM_RATE)
+                    time.sleep(_WARM_S)
+                    generator.pace(_PACED.get(name))
+                    time.sleep(_STEP_S)
+                    before, slabs, began, first = (
+                        _resident_kib(running.pid),
+                        _unreclaimable_kib(),
+                        time.monotonic(),
+                        sink.packets(),
+                    )
+                    while sink.packets() - first < packets and time.monotonic() - began < _SLOW_S:
+                        time.sleep(_STEP_S)
+                    return Watched(
+                        name,
+                        sink.packets() - first,
+                        time.monotonic() - began,
+                        before,
+                        _resident_kib(running.pid),
+                        slabs,
+                        _unreclaimable_kib(),
+                    )
+            finally:
+                generator.stop()
+        finally:
+            sink.close()
+
+
+def report(names: Sequence[str], packets: int, console: Console) -> int:
+    """Watch these modes and show what came out; 1 if one of them grew."""
+    table = Table(title="Memory of the daemon", title_justify="left")
+    for head in ("mode", "packets through", "s", "before, KiB", "after, KiB", "growth, KiB", "kernel's slabs, KiB"):
+        table.add_column(head, justify="right" if head != "mode" else "left")
+    grew = False
+    for name in names:
+        one = watch(name, packets)
+        growth = one.after_kib - one.before_kib
+        grew |= growth > MOST_GROWTH_KIB
+        slabs = f"{one.slabs_before_kib} to {one.slabs_after_kib}"
+        cells = one.packets, f"{one.seconds:.0f}", one.before_kib, one.after_kib, growth, slabs
+        table.add_row(MODES[name].title, *map(str, cells))
+    console.print(table)
+    return int(grew)
