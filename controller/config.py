@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from pathlib import Path
 
 from controller.designs import Design
+from controller.files import read_json
 from controller.paths import Spread
 from controller.rest.auth import Tokens
 from controller.rest.tokens import check_exposure
@@ -72,6 +72,8 @@ class Settings:
     lldp_interval_ns: int = 10 * _NS
 
     def __post_init__(self) -> None:
+        if self.store is not None and not self.store.strip():
+            raise ScenarioError("is empty; name a file, or :memory:", key="--store")
         if self.store is not None and self.services:
             raise ScenarioError("with --store, services are resources that are declared in the store", key="--services")
         if self.redundant and self.store in (None, ":memory:"):
@@ -124,20 +126,17 @@ def load_fabric(path: Path) -> Fabric:
     Raises:
         ScenarioError: It cannot be read or is not a fabric.
     """
-    data = _load_json(path)
-    if not isinstance(data, dict):
-        raise TopologyError("not a fabric description: an object is expected", file=str(path))
     try:
-        fabric = fabric_from_json(data)
+        fabric = fabric_from_json(read_json(path))
     except TopologyError as error:
         raise TopologyError(error.reason, file=str(path), key=error.key) from None
-    except AttributeError as error:
-        raise TopologyError(f"not a fabric description: {error}", file=str(path)) from None
-    for node in fabric.nodes:
-        if node.is_switch and not (isinstance(node.dpid, int) and 0 < node.dpid < 1 << 64):
-            raise TopologyError(f"switch {node.name!r} has no datapath id from 1 to 2^64-1", file=str(path))
+    for index, node in enumerate(fabric.nodes):
+        key = f"/nodes/{index}"
+        if node.is_switch and node.dpid is None:
+            raise TopologyError(f"switch {node.name!r} has no datapath id", file=str(path), key=f"{key}/dpid")
         if not node.is_switch and not (node.mac and node.ip):
-            raise TopologyError(f"host {node.name!r} has no address", file=str(path))
+            missing = "mac" if node.ip else "ip"
+            raise TopologyError(f"host {node.name!r} has no address", file=str(path), key=f"{key}/{missing}")
     return fabric
 
 
@@ -147,20 +146,4 @@ def load_services(path: Path, fabric: Fabric) -> tuple[Service, ...]:
     Raises:
         ScenarioError: It cannot be read, or does not fit the fabric.
     """
-    return services_from_json(_load_json(path), fabric, str(path))
-
-
-def _load_json(path: Path) -> object:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise ScenarioError("is not UTF-8 text", file=str(path)) from None
-    try:
-        data: object = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ScenarioError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from None
-    except RecursionError:
-        raise ScenarioError("is not JSON that one can use: nested too deeply", file=str(path)) from None
-    return data
+    return services_from_json(read_json(path), fabric, str(path))

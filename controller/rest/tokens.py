@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import stat
 from ipaddress import ip_address
 from pathlib import Path
 
+from controller.files import read_json
 from controller.rest.auth import Role, Token, Tokens
 from emulator.errors import ScenarioError
 
@@ -24,25 +23,7 @@ def load_tokens(path: Path) -> Tokens:
         ScenarioError: It cannot be read, others can read it too, or it is not such a list.
     """
     file = str(path)
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ScenarioError("cannot be read: it is not a regular file", file=file)
-        if status.st_mode & 0o077:
-            mode = stat.S_IMODE(status.st_mode)
-            raise ScenarioError(f"others have access to it (mode {mode:04o}): chmod 600 {path}", file=file)
-        with path.open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValueError as error:
-        raise ScenarioError(f"cannot be read: {error}", file=file) from None
-    if len(data) > _MOST_BYTES:
-        raise ScenarioError(f"has more than {_MOST_BYTES} bytes", file=file)
-    try:
-        entries = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"is not JSON: {str(error)[:200]}", file=file) from None
+    entries = read_json(path, private=True, most_bytes=_MOST_BYTES)
     if not isinstance(entries, list) or not entries:
         raise ScenarioError("is not a list of tokens with at least one of them", file=file)
     tokens = tuple(_token(entry, f"[{index}]", file) for index, entry in enumerate(entries))

@@ -121,7 +121,7 @@ def _fabric(data: Any, file: str) -> Fabric | None:
     try:
         return fabric_from_json(data)
     except TopologyError as error:
-        raise ScenarioError(error.reason, file=file) from None
+        raise ScenarioError(error.reason, file=file, key=error.key) from None
 
 
 def _optional(path: Path, read: Callable[[Any, str], _T], otherwise: _T) -> _T:

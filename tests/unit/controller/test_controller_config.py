@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from controller.cli import main
 from controller.config import load_fabric, load_services, parse_address
+from controller.files import MOST_BYTES
 from controller.services import services_from_json, storage_nodes
 from emulator.errors import ScenarioError
 from emulator.model.codec import fabric_to_json
@@ -136,14 +138,32 @@ def _fabric_with(path: tuple[str | int, ...], value: object) -> str:
         ('{"nodes": [7], "links": [], "name": "x", "parameters": {}}', "not a fabric description"),
         (_fabric_with(("nodes", 0, "role"), "toaster"), "toaster"),
         (_fabric_with(("nodes", 0, "dpid"), None), "switch 's0' has no datapath id"),
-        (_fabric_with(("nodes", 0, "dpid"), 1 << 64), "switch 's0' has no datapath id"),
-        (_fabric_with(("nodes", 0, "dpid"), "1"), "switch 's0' has no datapath id"),
+        (_fabric_with(("nodes", 0, "dpid"), 1 << 64), "/nodes/0/dpid: "),
+        (_fabric_with(("nodes", 0, "dpid"), "1"), "/nodes/0/dpid: "),
+        (_fabric_with(("nodes", 6, "mac"), "zz"), "/nodes/6/mac: "),
+        (_fabric_with(("nodes", 6, "mac"), 5), "/nodes/6/mac: "),
+        (_fabric_with(("nodes", 6, "mac"), "01:00:5e:00:00:01"), "/nodes/6/mac: "),
+        (_fabric_with(("nodes", 6, "ip"), "10.0.0.2"), "/nodes/6/ip: "),
+        (_fabric_with(("nodes", 6, "ip"), "10.0.0.2/255.0.0.0"), "/nodes/6/ip: "),
+        (_fabric_with(("nodes", 6, "ip"), 167772162), "/nodes/6/ip: "),
+        (_fabric_with(("nodes", 6, "dpid"), 77), "/nodes/6/dpid: "),
+        (_fabric_with(("nodes", 0, "name"), "a\nb"), "/nodes/0/name: "),
+        (_fabric_with(("nodes", 0, "a/b~c"), 5), "/nodes/0/a~1b~0c: "),
+        (_fabric_with(("links", 2, "a_port"), -1), "/links/2/a_port: "),
+        (_fabric_with(("links", 2, "a_port"), True), "/links/2/a_port: "),
+        (_fabric_with(("links", 2, "b"), "s0"), "/links/2: joins 's0' to itself"),
+        (_fabric_with(("links", 1, "a_port"), 1), "/links/1/a_port: duplicate interface 's0-eth1'"),
+        (_fabric_with(("links", 0, "spec", "delay_ns"), 1.5), "/links/0/spec/delay_ns: "),
+        (_fabric_with(("links", 0, "spec", "rate_bps"), "fast"), "/links/0/spec/rate_bps: "),
+        (_fabric_with(("links", 0, "spec", "queue_bdp"), float("nan")), "/links/0/spec/queue_bdp: "),
+        ('{"nodes": [], "links": [], "name": "x", "name": "y", "parameters": {}}', "'name' is twice"),
+        ('{"nodes": ' + "9" * 5000 + "}", "is not JSON that one can use"),
         (_fabric_with(("nodes", 6, "mac"), None), "host 'g1' has no address"),
         (_fabric_with(("nodes", 1, "name"), "s0"), "duplicate node name 's0'"),
         (_fabric_with(("links", 0, "b"), "nowhere"), "nowhere"),
         (_fabric_with(("links", 0, "spec", "rate_bps"), 0), "impossible"),
     ],
-    ids=range(15),
+    ids=range(33),
 )
 def test_wrong_fabrics(tmp_path: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The command line ends with code 2 and one line that names the file and the reason."""
@@ -175,6 +195,9 @@ def _assert_one_line(capsys: pytest.CaptureFixture[str], *words: str) -> None:
         (["--fabric", "/"], "cannot be read"),
         (["--services", "/nowhere/services.json"], "/nowhere/services.json"),
         (["--services", "/bin/true"], "is not UTF-8"),
+        (["--fabric", "/dev/zero"], "/dev/zero: cannot be read: it is not a regular file"),
+        (["--services", "/dev/zero"], "/dev/zero: cannot be read: it is not a regular file"),
+        (["--tokens", "/dev/zero"], "/dev/zero: cannot be read: it is not a regular file"),
         (["--log", "/nowhere/log"], "/nowhere/log"),
     ],
 )
@@ -186,12 +209,52 @@ def test_wrong_arguments(tmp_path: Path, arguments: list[str], words: str, capsy
     _assert_one_line(capsys, words)
 
 
+@pytest.mark.parametrize("option", ["--fabric", "--services", "--tokens"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody writes into it, so that opening it the usual way would never end."""
+    fabric, services = good_files(tmp_path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    good = ["--fabric", str(fabric), "--services", str(services), "--design", "gateway"]
+    assert main([*good, option, str(pipe)]) == 2
+    _assert_one_line(capsys, f"{pipe}: cannot be read: it is not a regular file")
+
+
+def test_a_file_without_an_end_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What no fabric needs is refused by its size."""
+    fabric = tmp_path / "fabric.json"
+    fabric.touch()
+    os.truncate(fabric, MOST_BYTES + 1)
+    assert main(["--fabric", str(fabric), "--design", "gateway"]) == 2
+    _assert_one_line(capsys, f"{fabric}: has more than {MOST_BYTES} bytes")
+
+
 def test_a_design_that_the_fabric_cannot_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A design without its nodes is code 5: the input is well-formed, the plan impossible."""
     fabric = tmp_path / "fabric.json"
     fabric.write_text(json.dumps(fabric_to_json(leaf_spine(gateways=0))))
     assert main(["--fabric", str(fabric), "--design", "gateway"]) == 5
     _assert_one_line(capsys, "the design 'gateway' needs a node of role 'gateway'")
+
+
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [
+        ("", "--store: is empty"),
+        (" ", "--store: is empty"),
+        ("/nowhere/store.db", "/nowhere/store.db: cannot be opened for writing"),
+        ("/bin/true", "/bin/true"),
+        ("fabric.json", "fabric.json: is not a database of this program"),
+    ],
+)
+def test_stores_that_cannot_be(tmp_path: Path, store: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A store that is none is code 2 and one line with the option's name, and leaves nothing beside it."""
+    fabric, _ = good_files(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    path = str(tmp_path / store) if store == "fabric.json" else store
+    assert main(["--fabric", str(fabric), "--design", "gateway", "--store", path]) == 2
+    _assert_one_line(capsys, "--store", words)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
