@@ -10,11 +10,13 @@ import io
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from emulator import __version__
 from emulator.errors import INTERRUPTED, EmulatorError, ExpectationFailed, HostError, InternalError
@@ -102,7 +104,34 @@ def _add_collective(command: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; every error becomes one line and an exit code."""
+    """Run the command; every error becomes one line and an exit code.
+
+    Args:
+        argv: The command; None: that of this process, which then ends, so that Ctrl-C has nothing left to end.
+    """
+    if argv is not None:
+        return _main(argv)
+    try:
+        # Whoever has SIGINT ignored, as shells do for what runs in the background, keeps it so.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, _interrupt)
+        return _main(None)
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stderr.write("error: interrupted\n")
+        return INTERRUPTED
+    finally:
+        # From here on the interpreter runs what others registered for its end, and it handles no signals later on.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Begin to end at the first Ctrl-C; the ones that follow change nothing about it, wherever they come."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _main(argv: Sequence[str] | None) -> int:
     _mend_streams()
     arguments = _parser().parse_args(argv)
     logging.basicConfig(

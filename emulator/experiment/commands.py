@@ -18,7 +18,6 @@ from emulator.experiment.routes import Routes
 from emulator.experiment.run import RunOutcome, run
 from emulator.experiment.tables import figures_table
 from emulator.model.fabric import Fabric
-from emulator.report import examined, judge, print_results, write_report, write_timeline
 from emulator.results import default_folder, read_results
 from emulator.scenario.plan import plan as plan_cell
 from emulator.scenario.plan import render
@@ -154,6 +153,9 @@ def report(folder: Path, *, as_json: bool) -> int:
 
 def show(folder: Path, *, html: bool, as_json: bool) -> None:
     """Print a results folder's figures and verdicts, and write its report."""
+    # Imported late: plots need a large library, which commands that draw none should not wait for.
+    from emulator.report import examined, judge, print_results, write_report, write_timeline
+
     results = read_results(folder)
     if html:
         page = write_report(results)

@@ -174,6 +174,54 @@ def test_interrupt(write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert capsys.readouterr().err == "error: interrupted\n"
 
 
+_IMPATIENT = """\
+import atexit, os, signal, sys
+from emulator import cli
+from emulator.experiment import commands
+
+def press(*_, kill=os.kill, pid=os.getpid(), number=signal.SIGINT, **__):
+    for _ in range(3):
+        kill(pid, number)
+
+class Leftover:
+    def __del__(self, press=press):
+        press()
+
+fail = cli._fail
+commands.{where} = lambda *_, **__: press()
+cli._fail = lambda *words: (press(), fail(*words))[1]
+atexit.register(press)
+leftover = Leftover()
+sys.argv = ["icgw", "check", "a.yaml"]
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [("check", 130, "error: interrupted\n"), ("print_json", 2, "error: a.yaml: cannot be read")],
+)
+def test_further_interrupts(tmp_path: Path, repository: Path, where: str, code: int, said: str) -> None:
+    """Whenever more come (at the same moment, while the reason is said, when the interpreter runs what is registered
+    for its end, and when it takes itself apart), the first one's line and exit code are all there is; and a command
+    that came to its own end keeps its exit code.
+    """
+    script = _IMPATIENT.format(where=where)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(repository)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+    assert done.returncode == code
+
+
+def test_no_plots_where_none_are_drawn(repository: Path) -> None:
+    """Commands that draw nothing do not wait for the library of plots, nor run what it registers for the end."""
+    script = "import sys; from emulator.experiment import commands, run; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=repository, check=False).returncode == 0
+
+
 def test_report_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder without results is refused."""
     assert cli.main(["report", str(tmp_path)]) == 2
