@@ -280,6 +280,6 @@ def possible_cpus() -> int:
     return checked(library().libbpf_num_possible_cpus(), "number of processors")
 
 
-def batch_options(element_flags: int = 0) -> Any:
-    """Options of the batch functions."""
-    return ctypes.byref(_BatchOptions(ctypes.sizeof(_BatchOptions), element_flags, 0))
+def batch_options() -> Any:
+    """Options of the batch functions: none."""
+    return ctypes.byref(_BatchOptions(ctypes.sizeof(_BatchOptions), 0, 0))

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from emulator.errors import GatewayError
 from gateway.offload.libbpf import batch_options, checked, library, map_sizes
 
-ANY, NO_EXIST, EXIST = 0, 1, 2
 _CHUNK = 4096
 
 Array = npt.NDArray[Any]
@@ -55,26 +54,26 @@ class BpfMap:
         checked(result, "cannot read a BPF map")
         return values[0]
 
-    def put(self, key: Any, value: Any, flags: int = ANY) -> bool:
-        """Write one value; False if the map is full, or *flags* forbid it.
+    def put(self, key: Any, value: Any) -> bool:
+        """Write one value; False if the map has no room for it.
 
         Raises:
             GatewayError: The kernel refuses for another reason.
         """
         keys, values = np.array([key], dtype=self.key), np.array([value], dtype=self.value)
-        result = self._lib.bpf_map_update_elem(self.fd, _at(keys), _at(values), ctypes.c_uint64(flags))
+        result = self._lib.bpf_map_update_elem(self.fd, _at(keys), _at(values), ctypes.c_uint64(0))
         if result in (-errno.E2BIG, -errno.EEXIST, -errno.ENOENT, -errno.ENOMEM):
             return False
         checked(result, "cannot write a BPF map")
         return True
 
-    def put_all(self, keys: Array, values: Array, flags: int = ANY) -> int:
+    def put_all(self, keys: Array, values: Array) -> int:
         """Write many; how many of them, from the first, before the kernel refused one."""
         keys, values = np.ascontiguousarray(keys), np.ascontiguousarray(values)
         count = ctypes.c_uint32(len(keys))
         if not len(keys):
             return 0
-        options = batch_options(flags)
+        options = batch_options()
         result = self._lib.bpf_map_update_batch(self.fd, _at(keys), _at(values), ctypes.byref(count), options)
         if result == 0:
             return len(keys)

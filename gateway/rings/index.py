@@ -82,16 +82,6 @@ class Producer:
         self._mask = ring.size - 1
         self._produced = ring.producer[0]
 
-    @property
-    def size(self) -> int:
-        """Entries that it has."""
-        return self._size
-
-    @property
-    def produced(self) -> int:
-        """Entries produced since the beginning, modulo 2^32."""
-        return self._produced
-
     def waiting(self) -> int:
         """Entries that the other side has not consumed."""
         return (self._produced - self._ring.consumer[0]) & _WRAP
@@ -131,11 +121,6 @@ class Consumer:
         self._size = ring.size
         self._mask = ring.size - 1
         self._consumed = ring.consumer[0]
-
-    @property
-    def consumed(self) -> int:
-        """Entries consumed since the beginning, modulo 2^32."""
-        return self._consumed
 
     def waiting(self) -> int:
         """Entries that wait for us."""
