@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.model.fabric import Fabric, FabricBuilder
+from dataclasses import replace
+
+from emulator.errors import TopologyError
+from emulator.model.fabric import Fabric, FabricBuilder, LinkSpec
 from topologies import checks
 
 
@@ -17,6 +20,8 @@ def single(
     loss_ppm: int = 0,
     true_packets: bool = True,
     storage_share: float | None = None,
+    slow_hosts: int = 0,
+    slow_rate_bps: int | None = None,
 ) -> Fabric:
     """Build hosts ``h1…`` on switch ``s1``.
 
@@ -32,11 +37,16 @@ def single(
         true_packets: Whether no packet on a line is larger than the MTU.
         storage_share: Part of each line for storage traffic when compute traffic wants it too; each then has a queue of
             its own. None: one queue for both.
+        slow_hosts: So many of the last hosts have links of another rate.
+        slow_rate_bps: That rate in bit/s.
 
     Raises:
         TopologyError: A parameter out of range.
     """
     checks.count("hosts", hosts, least=1, most=4096)
+    checks.count("slow_hosts", slow_hosts, least=0, most=hosts)
+    if bool(slow_hosts) != (slow_rate_bps is not None):
+        raise TopologyError("slow hosts and their rate are given together", key="slow_hosts")
     spec = checks.link_spec(
         rate_bps=rate_bps,
         delay_ns=delay_ns,
@@ -48,11 +58,20 @@ def single(
         true_packets=true_packets,
         storage_share=storage_share,
     )
-    builder = FabricBuilder("single", hosts=hosts, rate_bps=rate_bps, delay_ns=delay_ns, mtu_bytes=mtu_bytes)
+    slow = spec if slow_rate_bps is None else _with_rate(spec, slow_rate_bps)
+    given = {"slow_hosts": slow_hosts, "slow_rate_bps": slow_rate_bps} if slow_hosts else {}
+    builder = FabricBuilder("single", hosts=hosts, rate_bps=rate_bps, delay_ns=delay_ns, mtu_bytes=mtu_bytes, **given)
     builder.add_switch("s1")
     for n in range(1, hosts + 1):
         # 250 hosts to a byte, so that no address ends in 0 or 255.
         third, fourth = divmod(n - 1, 250)
         builder.add_host(f"h{n}", f"10.0.{third}.{fourth + 1}/8")
-        builder.add_link(f"h{n}", "s1", spec)
+        builder.add_link(f"h{n}", "s1", slow if n > hosts - slow_hosts else spec)
     return builder.build()
+
+
+def _with_rate(spec: LinkSpec, rate_bps: int) -> LinkSpec:
+    try:
+        return replace(spec, rate_bps=rate_bps)
+    except TopologyError as error:
+        raise TopologyError(error.reason, key="slow_rate_bps") from None

@@ -92,6 +92,7 @@ class CostModel:
         nodes: Node of each rank.
         message_ns: Time that every message costs its sender besides the network, in ns, of all ranks or of each.
         reduce_bps: Rate at which a rank adds up what arrives, in bit/s, of all ranks or of each; 0: it takes no time.
+        chunk_bytes: A sender handles a message in chunks of this size, each of which costs it that time; 0: whole.
 
     Raises:
         ScenarioError: A node has two ranks, or does not exist.
@@ -103,6 +104,7 @@ class CostModel:
         nodes: Sequence[str],
         message_ns: npt.ArrayLike = 0.0,
         reduce_bps: npt.ArrayLike = 0.0,
+        chunk_bytes: npt.ArrayLike = 0.0,
     ) -> None:
         unknown = [node for node in nodes if node not in routing.fabric.by_name]
         if unknown or len(set(nodes)) != len(nodes):
@@ -110,6 +112,7 @@ class CostModel:
         self._routing = routing
         self._nodes = list(nodes)
         self._message_ns = np.broadcast_to(np.asarray(message_ns, dtype=np.float64), len(nodes))
+        self._chunk_bytes = np.broadcast_to(np.asarray(chunk_bytes, dtype=np.float64), len(nodes))
         rates_bps = np.broadcast_to(np.asarray(reduce_bps, dtype=np.float64), len(nodes))
         #: Time to add up a byte, by rank.
         self._adding_ns = np.divide(8e9, rates_bps, out=np.zeros(len(nodes)), where=rates_bps > 0)
@@ -178,6 +181,12 @@ class CostModel:
             messages = self._compiled[id(schedule)][1]
         return messages, messages.sizes(edges)
 
+    def _preparing_ns(self, source: Integers, size: Integers) -> Numbers:
+        """What messages cost their senders."""
+        chunk = self._chunk_bytes[source]
+        whole = np.ones(len(source))
+        return self._message_ns[source] * np.ceil(np.divide(size, chunk, out=whole, where=chunk > 0))
+
     def _bursts(self, schedule: Schedule, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:
         """Messages by step and part, with the payload that every link carries in each direction."""
         ranks = len(self._nodes)
@@ -196,7 +205,7 @@ class CostModel:
                 source=source,
                 target=target,
                 ways=ways,
-                latency_ns=self._message_ns[source] + ways.delays_ns + first * ways.forward_ns,
+                latency_ns=self._preparing_ns(source, size) + ways.delays_ns + first * ways.forward_ns,
                 carried=size + np.ceil(size / ways.payload_bytes) * ways.around_bytes,
                 compute_ns=np.where(messages.reduce[numbers], size * self._adding_ns[target], 0.0),
             )

@@ -22,6 +22,7 @@ _KEYS = {
     "queue_bdp": "queue",
     "loss_ppm": "loss",
     "edge_rate_bps": "edge_rate",
+    "slow_rate_bps": "slow_rate",
     "zone_delay_ns": "zone_delay",
     "uplink_rate_bps": "uplink_rate",
     "uplink_delay_ns": "uplink_delay",

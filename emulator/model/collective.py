@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from emulator.model.workload_base import Workload
 
+Card = tuple[tuple[str, ...], int, int, int]
+"""Hosts, the rate at which they add up in bit/s, the time before each chunk in ns, and the size of a chunk in bytes."""
+
 
 @dataclass(frozen=True)
 class Collectives(Workload):
@@ -26,6 +29,8 @@ class Collectives(Workload):
         buffer_bytes: Buffer of each socket, for sending and for receiving.
         reduce_bps: Rate at which a card adds up what arrives, in bit/s; 0: it takes no time.
         message_ns: Time that a card takes before each message.
+        chunk_bytes: A card handles a message in chunks of this size, each of which takes it that time; 0: whole.
+        cards: Cards of other kinds, with the last three of these.
     """
 
     collective: str = "all_reduce"
@@ -38,6 +43,8 @@ class Collectives(Workload):
     buffer_bytes: int = 4 << 20
     reduce_bps: int = 5_437_000_000_000
     message_ns: int = 0
+    chunk_bytes: int = 0
+    cards: tuple[Card, ...] = ()
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -13,13 +13,14 @@ from emulator.report.figures import percent, ratio, with_unit
 from emulator.report.judgement import Criterion, Figure, Finding
 from emulator.results.records import Kind
 
-ALL_REDUCE, RING, TORUS = "allreduce", "ring", "torus"
+ALL_REDUCE, RING, TORUS, JOB, MIXED = "allreduce", "ring", "torus", "job", "mixed"
 """Names of the workloads that the judgements look at, as in scenarios/supernode."""
 
 _LIMIT_NS = 500_000.0
 _FULL_SHARE = 0.9
 _BEFORE_NS, _AFTER_NS = 15e6, 1.2e6
 _CARDS = 256
+_MANY_CARDS = 10_000
 _GAIN = _BEFORE_NS / _AFTER_NS
 
 
@@ -136,6 +137,59 @@ _GAIN_HOW = (
     "is, at some size that was measured, at least 15 ms / 1.2 ms = 12.5."
 )
 
+# S05, G22, G32 -----------------------------------------------------------------------------------------------------
+
+
+def _figures(cell: CellEvidence | None, workload: str, prefix: str) -> list[float]:
+    """Measured figures that have a number: of the first, of the second, and so on."""
+    values: list[float] = []
+    while cell is not None and (record := cell.figure(workload, f"{prefix}_{len(values)}", Kind.MEASURED)):
+        values.append(float(record.value))
+    return values
+
+
+def _value(cell: CellEvidence | None, metric: str) -> float | None:
+    record = cell.figure(JOB, metric, Kind.MEASURED) if cell else None
+    return float(record.value) if record else None
+
+
+def _goes_on(evidence: Evidence) -> Finding:
+    cell = _only_cell(evidence)
+    recovered, left, wrong = _figures(cell, JOB, "recovered"), _figures(cell, JOB, "left"), _value(cell, "wrong")
+    if cell is None or not recovered or wrong is None:
+        return Finding(None)
+    done = _value(cell, "rounds") == cell.workload(JOB).get("rounds")
+    note = f"{len(recovered)} times something broke; {percent(left[-1])} of the bandwidth were left" if left else ""
+    return Finding(done and not wrong, None, _measured(max(recovered)), note=note)
+
+
+def _without_break(evidence: Evidence) -> Finding:
+    cell = _only_cell(evidence)
+    changes, rounds, members = (_figures(cell, JOB, name) for name in ("change", "member_round", "members"))
+    if not changes:
+        return Finding(None)
+    met = all(change < one for change, one in zip(changes, rounds, strict=True)) and not _value(cell, "wrong")
+    note = f"longest of {len(changes)} changes, the largest to {max(members):.0f} cards"
+    return Finding(met, None, _measured(max(changes)), note=note)
+
+
+def _to_ten_thousand(evidence: Evidence) -> Finding:
+    members = _figures(_only_cell(evidence), JOB, "members")
+    if not members or max(members) < _MANY_CARDS:
+        return Finding(None)
+    return Finding(True, note=f"{max(members):.0f} cards")
+
+
+def _mixed(evidence: Evidence) -> Finding:
+    cell = _only_cell(evidence)
+    times = _times(cell, MIXED)
+    if cell is None or not cell.workload(MIXED).get("cards") or not times.measured:
+        return Finding(None)
+    wrong = sum(float(one.value) for one in cell.records if one.metric.startswith("wrong_"))
+    largest = max(times.measured)
+    return Finding(not wrong, None, _measured(times.measured[largest]), note=f"{_size(largest)}, every number right")
+
+
 COLLECTIVE_CRITERIA: Sequence[Criterion] = (
     Criterion(
         "S06",
@@ -163,4 +217,30 @@ COLLECTIVE_CRITERIA: Sequence[Criterion] = (
         _reduced("conventional", lambda gain: gain >= _GAIN),
     ),
     Criterion("G14", "1.2 ms in the gateway design", _GAIN_HOW, _reduced("gateway", lambda gain: gain >= _GAIN)),
+    Criterion(
+        "S05",
+        "there is no single point of failure in the torus",
+        "A job on a torus, one link and one card of which fail, does all its rounds and gets every number right; the "
+        "figure is the longest time from a fault until a round was over again.",
+        _goes_on,
+    ),
+    Criterion(
+        "G22",
+        "cards join and leave without a break of the others",
+        "After each change of members the next round begins sooner than a round takes, and every number is right; the "
+        "figure is the longest wait.",
+        _without_break,
+    ),
+    Criterion(
+        "G22",
+        "from one card to ten thousand",
+        "A job has ten thousand members at some time.",
+        _to_ten_thousand,
+    ),
+    Criterion(
+        "G32",
+        "different accelerators work together in one framework",
+        "A collective among cards of different kinds gets every number right; the figure is its time at the last size.",
+        _mixed,
+    ),
 )

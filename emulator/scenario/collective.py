@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,18 @@ from emulator.scenario.workload_base import (
     with_unit,
 )
 from emulator.units import format_rate
+
+LEAVES = ("leaves-ring", "leaves-halving-doubling")
+"""Schedules in which cards with slower links are leaves."""
+
+
+class CardSection(Strict):
+    """Cards of another kind."""
+
+    ranks: Names = Field(description="Which hosts.")
+    reduce_bps: Rate | None = Field(default=None, alias="reduce_rate", description="Instead of the workload's.")
+    message_ns: Time | None = Field(default=None, alias="message", description="Instead of the workload's.")
+    chunk_bytes: Size | None = Field(default=None, alias="chunk", description="Instead of the workload's.")
 
 
 class CollectivesSection(WorkloadSection):
@@ -64,13 +76,34 @@ class CollectivesSection(WorkloadSection):
     message_ns: Time = time_field(
         "message", model.Collectives.message_ns, "Time that a card takes before each message."
     )
+    chunk_bytes: Size = size_field(
+        "chunk",
+        model.Collectives.chunk_bytes,
+        "A card handles a message in chunks of this size, each of which takes it `message`; 0 B: whole.",
+    )
+    cards: Annotated[tuple[CardSection, ...], AsTuple] = Field(default=(), description="Cards of other kinds.")
 
     @model_validator(mode="after")
     def _known(self) -> CollectivesSection:
-        known = SCHEDULES[Collective(self.collective)]
-        if self.algorithm != "auto" and self.algorithm.partition("@")[0] not in known:
-            raise refuse(f"{self.algorithm!r} does no {self.collective}: {', '.join(['auto', *known])}")
+        hanging = LEAVES if self.collective == Collective.ALL_REDUCE.value else ()
+        known = ["auto", *SCHEDULES[Collective(self.collective)], *hanging]
+        if self.algorithm not in known and self.algorithm.partition("@")[0] not in known[1:]:
+            raise refuse(f"{self.algorithm!r} does no {self.collective}: {', '.join(known)}")
         return self
+
+    def given(self, *without: str) -> dict[str, Any]:
+        """What the file gives, but for some keys; cards as plain data."""
+        given = self.model_dump(exclude_unset=True, exclude={"kind", "cards", *without})
+        cards = [
+            (
+                card.ranks,
+                self.reduce_bps if card.reduce_bps is None else card.reduce_bps,
+                self.message_ns if card.message_ns is None else card.message_ns,
+                self.chunk_bytes if card.chunk_bytes is None else card.chunk_bytes,
+            )
+            for card in self.cards
+        ]
+        return {**given, "cards": tuple(cards)}
 
 
 class CollectiveSection(CollectivesSection):
@@ -103,8 +136,7 @@ class CollectiveSection(CollectivesSection):
 
     def build(self) -> model.Workload:
         """As the base, but without an end there is one size."""
-        given = {"end_bytes": self.begin_bytes, **self.model_dump(exclude_unset=True, exclude={"kind"})}
-        return model.CollectiveRun(**given)
+        return model.CollectiveRun(**{"end_bytes": self.begin_bytes, **self.given()})
 
 
 class ChangeSection(Strict):
@@ -151,6 +183,5 @@ class CollectiveJobSection(CollectivesSection):
 
     def build(self) -> model.Workload:
         """As the base, with changes as plain data."""
-        given = self.model_dump(exclude_unset=True, exclude={"kind", "changes"})
         changes = tuple((change.after, change.join, change.leave) for change in self.changes)
-        return model.CollectiveJob(**given, changes=changes)
+        return model.CollectiveJob(**self.given("changes"), changes=changes)

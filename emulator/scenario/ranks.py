@@ -46,8 +46,14 @@ def check_sizes(workload: Collectives) -> None:
     for size in workload.sizes_bytes:
         if size % item_bytes:
             raise ScenarioError(f"{size} B are not whole numbers of {item_bytes} B each", key="begin")
-    if workload.algorithm != "auto":
+    if workload.algorithm != "auto" and not workload.algorithm.startswith("leaves-"):
         build(Collective(workload.collective), workload.algorithm, workload.grid)
+    for number, (names, *_) in enumerate(workload.cards):
+        for name in names:
+            if name not in workload.ranks:
+                raise ScenarioError(
+                    f"{name!r} is none of the ranks{hint(name, workload.ranks)}", key=f"cards[{number}]"
+                )
     if isinstance(workload, CollectiveJob):
         _check_changes(workload)
 

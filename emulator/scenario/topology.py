@@ -106,6 +106,8 @@ class Single(SwitchedLinks):
 
     kind: Literal["single"]
     hosts: Count = _optional("hosts", "Hosts on the switch.")
+    slow_hosts: Index = _optional("slow_hosts", "So many of the last hosts have links of another rate.")
+    slow_rate_bps: Rate = _optional("slow_rate", "That rate.")
 
 
 _SWITCHING = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from emulator.collectives import SCHEDULES, Collective, Schedule, Step, build, check, fits
 from emulator.collectives.cost import CostModel, bound_ns, schedule_edges
+from emulator.collectives.halving import halving_doubling
 from emulator.collectives.hamiltonian import torus_cycles
+from emulator.collectives.leaves import leaves
 from emulator.collectives.ring import chain_broadcast, ring_all_reduce, ring_reduce_scatter, rings
 from emulator.collectives.schedule import chunk_edges
 from emulator.collectives.trees import binomial_broadcast, binomial_reduce, double_binary_tree
@@ -51,6 +54,21 @@ def test_rings_in_any_order(order: list[int], pieces: int) -> None:
     check(ring_reduce_scatter(order))
     check(chain_broadcast(order, pieces))
     check(rings(Collective.ALL_REDUCE, [order, sorted(order)], "two"))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 14), st.integers(1, 5), st.sampled_from([ring_all_reduce, halving_doubling]), st.data())
+def test_slow_ranks_as_leaves(ranks: int, pieces: int, inner: Callable[[int], Schedule], data: st.DataObject) -> None:
+    """Any ranks may be slow; each of them sends the buffer once and receives it once."""
+    slow = data.draw(st.lists(st.integers(0, ranks - 1), min_size=1, max_size=ranks - 1, unique=True))
+    schedule = leaves(ranks, slow, inner, pieces)
+    check(schedule)
+    sent, received = np.zeros(ranks), np.zeros(ranks)
+    for made in schedule:
+        np.add.at(sent, made.source, made.count)
+        np.add.at(received, made.target, made.count)
+    assert (sent[slow] == schedule.chunks).all()
+    assert (received[slow] == schedule.chunks).all()
 
 
 @settings(deadline=None, max_examples=40)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.collectives import Collective, Schedule, build, fits
 from emulator.collectives.cost import CostModel, Prediction
 from emulator.collectives.grid import places_of, snake
+from emulator.collectives.halving import halving_doubling
+from emulator.collectives.leaves import leaves
 from emulator.collectives.payload import DATA_TYPES
-from emulator.collectives.ring import rings
+from emulator.collectives.ring import ring_all_reduce, rings
 from emulator.collectives.schedule import striped
 from emulator.errors import WorkloadError
 from emulator.model.workload import Collectives
 
 AUTO = "auto"
+LEAVES = ("leaves-ring", "leaves-halving-doubling")
 _RINGS = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
 MOST_MESSAGES = 1_000_000
 """Schedules of more messages are not chosen: every one costs some tens of microseconds of real time."""
@@ -42,17 +46,27 @@ class Chooser:
         workload: What is to be done.
         model: Of the network as it is.
         planes: Planes of the network that ranks can choose between.
+        slow: Ranks with slower links than others.
     """
 
-    def __init__(self, workload: Collectives, model: CostModel, planes: int = 1) -> None:
+    def __init__(self, workload: Collectives, model: CostModel, planes: int = 1, slow: Sequence[int] = ()) -> None:
         kind = Collective(workload.collective)
         self._model = model
         self._item_bytes = DATA_TYPES[workload.datatype].dtype.itemsize
-        if workload.algorithm == AUTO:
+        hanging = (
+            [leaves(len(workload.ranks), slow, inner) for inner in (ring_all_reduce, halving_doubling)] if slow else []
+        )
+        if workload.algorithm in LEAVES:
+            self._schedules = [one for one in hanging if one.name == workload.algorithm]
+            if not self._schedules:
+                raise WorkloadError(f"workload {workload.name}: all links are equally fast, so nobody is to be a leaf")
+        elif workload.algorithm == AUTO:
             found = [one for one in fits(kind, workload.grid).values() if _suits(one, model)]
             if kind in _RINGS and places_of(workload.ranks):
                 # Along rows and back: good where cards are missing, so that they make no grid.
                 found.append(rings(kind, [snake(workload.ranks)], "snake-ring"))
+            if kind is Collective.ALL_REDUCE:
+                found += hanging
             if kind is not Collective.ALL_TO_ALL:
                 found = [striped(one, planes) for one in found]
             self._schedules = [one for one in found if len(one) * one.ranks * one.part_count <= MOST_MESSAGES]

@@ -200,8 +200,12 @@ class Execution:
                         self._take(message, early)
             else:
                 for message in messages:
-                    if not self._work.computes or not self._work.prepare(self._source[message], message, self._now()):
+                    if not self._work.computes or not self._prepare(message):
                         self._make_ready(message)
+
+    def _prepare(self, message: int) -> bool:
+        size = self._buffers.items[message] * self._buffers.item_bytes
+        return self._work.prepare(self._source[message], message, size, self._now())
 
     def _make_ready(self, message: int) -> None:
         self._ready[message] = 1

@@ -19,9 +19,10 @@ from emulator.linux import sysctl
 from emulator.model.workload import Collectives
 from emulator.rng import derive
 from emulator.workloads.collective.buffers import Buffers
+from emulator.workloads.collective.cards import cards_of
 from emulator.workloads.collective.execution import Execution
 from emulator.workloads.collective.links import Links, opened
-from emulator.workloads.collective.work import CardModel, Work
+from emulator.workloads.collective.work import Work
 from emulator.workloads.context import Context
 from emulator.workloads.tcp_settings import applied, output_limit_bytes
 
@@ -105,7 +106,7 @@ class Session:
             stages_of(messages),
             Buffers(schedule, messages, edges // item_bytes, numbers),
             self._connect(schedule, messages.connections, ways, names, keep),
-            Work([CardModel(workload.reduce_bps // 8 or None, workload.message_ns)] * len(names)),
+            Work(cards_of(workload, names)),
             workload.buffer_bytes,
             names,
             workload.name,

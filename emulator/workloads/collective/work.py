@@ -13,11 +13,17 @@ class CardModel:
 
     Attributes:
         reduce_rate: Bytes that arrived and are added to a rank's own, in bytes/s; None: it takes no time.
-        message_ns: From when a message could be sent until the card hands it to the network.
+        message_ns: From when a chunk could be sent until the card hands it to the network.
+        chunk_bytes: Size of a chunk; 0: messages are whole.
     """
 
     reduce_rate: int | None = None
     message_ns: int = 0
+    chunk_bytes: int = 0
+
+    def prepare_ns(self, size_bytes: int) -> int:
+        """Time to prepare a message."""
+        return self.message_ns * (-(-size_bytes // self.chunk_bytes) if self.chunk_bytes else 1)
 
     def reduce_ns(self, size_bytes: int) -> int:
         """Time to add up this much."""
@@ -58,11 +64,11 @@ class Work:
         self._push(end_ns, message, received=True)
         return True
 
-    def prepare(self, rank: int, message: int, now_ns: int) -> bool:
+    def prepare(self, rank: int, message: int, size_bytes: int, now_ns: int) -> bool:
         """Begin to prepare a message for sending; False: that takes no time."""
         if not self._cards[rank].message_ns:
             return False
-        self._push(now_ns + self._cards[rank].message_ns, message, received=False)
+        self._push(now_ns + self._cards[rank].prepare_ns(size_bytes), message, received=False)
         return True
 
     def _push(self, end_ns: int, message: int, *, received: bool) -> None:

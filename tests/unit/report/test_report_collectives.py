@@ -120,3 +120,29 @@ def test_bandwidth_over_size() -> None:
     assert "104.9 GB/s" in chart.alt
     few = tuple(record for record in one.records if record.metric != "time_1KiB")
     assert collective_charts(Results(Path(), manifest, few, (one.cell,))) == []
+
+
+def test_s05_and_g22() -> None:
+    """A job that did all its rounds right, and changes of members that cost less than a round."""
+    fabric = torus3d(2, 2, 2)
+    good = {"rounds": 9, "wrong": 0, "recovered_0": 2e6, "recovered_1": 3e6, "left_0": 0.5, "left_1": 0.4}
+    one = cell(fabric, "job", good)
+    one.cell.info.workloads[0]["rounds"] = 9
+    assert found("S05", one) == [True]
+    assert found("G22", one) == [None, None]
+    bad = cell(fabric, "job", {**good, "wrong": 1})
+    bad.cell.info.workloads[0]["rounds"] = 9
+    assert found("S05", bad) == [False]
+    assert found("S05", cell(fabric, "job", {"rounds": 9, "wrong": 0})) == [None]
+    changed = {"wrong": 0, "change_0": 5e3, "member_round_0": 9e3, "members_0": 8}
+    assert found("G22", cell(fabric, "job", changed)) == [True, None]
+    assert found("G22", cell(fabric, "job", {**changed, "change_0": 1e4})) == [False, None]
+    assert found("G22", cell(fabric, "job", {**changed, "members_0": 10_000})) == [True, True]
+
+
+def test_g32() -> None:
+    """Only cards of different kinds prove something."""
+    one = cell(torus3d(2, 2, 2), "mixed", {"time_1MiB": 1e5, "wrong_1MiB": 0})
+    assert found("G32", one) == [None]
+    one.cell.info.workloads[0]["cards"] = [[["c0_0_0"], 1, 0, 0]]
+    assert found("G32", one) == [True]

@@ -80,6 +80,8 @@ def test_words_for_several_hosts() -> None:
         ("algorithm: nix", r"f.yaml:6: workloads\[0\]: 'nix' does no all_reduce: auto, ring"),
         ("begin: 10 B", r"f.yaml:6: workloads\[0\].begin: 10 B are not whole numbers of 4 B each"),
         ("begin: 2 KiB, end: 1 KiB", r"f.yaml:6: workloads\[0\]: 'end' is below 'begin'"),
+        ("cards: [{ranks: [x], message: 1 us}]", r"f.yaml:6: workloads\[0\].cards\[0\]: 'x' is none of the ranks"),
+        ("algorithm: leaves-ring, collective: reduce", r"f.yaml:6: workloads\[0\]: 'leaves-ring' does no reduce: auto"),
         ("factor: 1", r"f.yaml:6: workloads\[0\].factor: must be at least 2"),
         (
             "collective: reduce_scatter, algorithm: halving",
@@ -91,6 +93,33 @@ def test_refusals(keys: str, message: str) -> None:
     """One line that names file, line and key."""
     with pytest.raises(ScenarioError, match=message):
         workload(keys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("[{after: 3}]", r"workloads\[0\].changes\[0\]: give 'join', 'leave' or both"),
+        (
+            "[{after: 9, leave: c0_0_0}]",
+            r"workloads\[0\]: changes come one after the other, before the 9 rounds are over",
+        ),
+        ("[{after: 2, leave: c0_0_0}, {after: 2, leave: c1_0_0}]", r"changes come one after the other"),
+        ("[{after: 2, leave: x}]", r"workloads\[0\].changes\[0\]: 'x' is none of the ranks"),
+        ("[{after: 2, leave: c0_0_0}, {after: 3, leave: c0_0_0}]", r"changes\[1\]: 'c0_0_0' leaves and is not there"),
+        ("[{after: 2, leave: c0_0_0}, {after: 3, join: c1_1_1}, {after: 4, join: c1_1_1}]", "is there already"),
+    ],
+)
+def test_changes_that_cannot_be(changes: str, message: str) -> None:
+    """Who leaves is there, who joins is not, and everything happens in order."""
+    text = SCENARIO.format(topology="{kind: torus3d, x: 3, y: 2, z: 2}", keys=f"rounds: 9, changes: {changes}")
+    with pytest.raises(ScenarioError, match=message):
+        prepare_all(loads(text.replace("kind: collective,", "kind: collective_job,"), "f.yaml"))
+
+
+def test_cards_of_another_kind() -> None:
+    """What a card does not say is the workload's."""
+    found = workload("message: 2 us, chunk: 1 MiB, cards: [{ranks: [c0_0_0], reduce_rate: 1 GB/s}]")
+    assert found.cards == ((("c0_0_0",), 8 * 10**9, 2000, 1 << 20),)
 
 
 def test_sizes() -> None:
