@@ -9,10 +9,11 @@ from scapy.layers.inet import UDP
 
 from gateway.client import ControlClient
 from tests.support.fast_guest import comes, datagram, routed, running, settings
-from tests.support.offload_guest import next_ip
+from tests.support.offload_guest import folder, next_ip
 from tests.support.rings_bed import GW_LEFT_MAC, GW_RIGHT_MAC, LEFT_MAC, RIGHT_MAC, may_make_namespaces
 
 pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces may not be made here")
+__all__ = ["folder"]  # a fixture
 POLICIES = {
     "tenants": [{"number": 0, "ports": [0, 1]}],
     "next_hops": [
@@ -47,9 +48,9 @@ def test_every_queue_is_served(tmp_path: Path) -> None:
     assert sent == received
 
 
-def test_policies_reach_offloaded_flows(tmp_path: Path) -> None:
+def test_policies_reach_offloaded_flows(tmp_path: Path, folder: Path) -> None:
     """A flow that is denied over the control socket is not forwarded in the kernel either, until it is allowed."""
-    config = settings("af_xdp", offload={"folder": str(tmp_path / "bpf"), "capacity": 64}, idle_s=3600)
+    config = settings("af_xdp", offload={"folder": str(folder), "capacity": 64}, idle_s=3600)
     with (
         routed() as built,
         built.raw(built.left, "lh") as left,
