@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -109,6 +110,25 @@ def switch_named(fabric: Fabric, text: str) -> Node:
     if not node.is_switch and fabric.switches:
         raise NodeError(f"{text!r} is a host, only switches are stopped and started")
     return node
+
+
+def broken_links(fabric: Fabric, faults: Iterable[Fault]) -> frozenset[int]:
+    """Links that carry nothing after some faults, by index in the fabric.
+
+    Args:
+        fabric: Has the links.
+        faults: In the order in which they struck.
+    """
+    index = {link: number for number, link in enumerate(fabric.links)}
+    links: set[int] = set()
+    stopped: set[str] = set()
+    for fault in faults:
+        if fault.action.of_switch:
+            (stopped.discard if fault.action.repairs else stopped.add)(fault.target)
+        else:
+            number = index[link_named(fabric, fault.target)]
+            (links.discard if fault.action.repairs else links.add)(number)
+    return frozenset(links).union(index[link] for name in stopped for link in fabric.links_of(name))
 
 
 def _hint(word: str, names: list[str], also: list[str] | None = None) -> str:

@@ -11,6 +11,8 @@ from emulator.errors import WorkloadError
 from emulator.linux.timer import reset_timer_slack
 from emulator.model import theory
 from emulator.model.fabric import ETHERNET_HEADER_BYTES, LinkSpec
+from emulator.model.fault import broken_links
+from emulator.model.max_flow import max_flow_bps
 from emulator.model.routing import Passage
 from emulator.model.workload import Bisection
 from emulator.results.records import Record
@@ -126,4 +128,21 @@ def _records(
     findings.theory(
         "bisection_routed", routed, "bit/s", "routes, if equal paths are used evenly and flows get the same"
     )
+    _after_faults(workload, context, findings, total, payload_share)
     return findings.records
+
+
+def _after_faults(
+    workload: Bisection, context: Context, findings: Findings, total_bps: float, payload_share: float
+) -> None:
+    """Hold what faults left against what the remaining links carry between the halves, by whatever ways."""
+    happened = context.occasion.happened()
+    if not happened or context.ways is None:
+        return
+    fabric = context.ways.fabric
+    broken = broken_links(fabric, [one.fault for one in happened])
+    one, other = ({pair[end] for pair in workload.pairs} for end in (0, 1))
+    left_bps = max_flow_bps(fabric, one, other, broken)
+    what = f"max-flow between the halves with {len(broken)} of {len(fabric.links)} links broken"
+    findings.measured("bisection_left", total_bps, "bit/s", f"{_SOURCE}; with faults")
+    findings.theory("bisection_left", left_bps * payload_share, "bit/s", f"{what}, less headers and line overhead")
