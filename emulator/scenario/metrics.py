@@ -33,17 +33,34 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *("iops_qd<n>", "bandwidth_qd<n>", "bandwidth_share_qd<n>", "media_latency"),
     ),
     "checkpoint": ("duration", "bandwidth", "bandwidth_share", "media_latency", "duration_full"),
+    "collective": (
+        *("time_<size>", "algbw_<size>", "busbw_<size>", "wrong_<size>", "model_error_<size>"),
+        *("bound_<size>", "of_bound_<size>", "reduce_rate", "model_error_mean", "model_error_worst"),
+    ),
+    "collective_job": (
+        *("rounds", "wrong", "interruptions", "round", "longest_gap", "detect", "react"),
+        *("detected_<n>", "resumed_<n>", "recovered_<n>", "routes_<n>", "ranks_<n>", "round_<n>", "left_<n>"),
+        *("change_<n>", "members_<n>", "member_round_<n>"),
+    ),
+    "bisection": (
+        *("bisection", "bisection_line", "bisection_routed", "bisection_share", "bisection_left"),
+        *("jain_index", "flows", "retransmits"),
+    ),
     "fabric": (
         *("packets_dropped", "storage_packets_dropped", "compute_packets_dropped"),
         *("storage_bytes", "storage_bytes_through_compute", "balance_moves", "balance_first_move"),
         *("reroutings", "routes_changed"),
     ),
 }
-"""By kind of workload, and those of links and ports; ``<n>`` stands for a number. Other kinds are not checked."""
+"""By kind of workload, and those of links and ports; ``<n>`` stands for a number, ``<size>`` for one like ``16MiB``."""
+
+_PLACES = {"<n>": r"\d+", "<size>": r"\d+(?:\.\d+)?(?:[KMGT]i|[kMGT])?B"}
 
 
 def has_metric(kind: str, metric: str) -> bool:
     """Whether a workload of this kind may have a figure of this name."""
-    if kind not in METRICS:
-        return True
-    return any(re.fullmatch(r"\d+".join(map(re.escape, name.split("<n>"))), metric) for name in METRICS[kind])
+    return any(re.fullmatch(_pattern(name), metric, re.ASCII) for name in METRICS[kind])
+
+
+def _pattern(name: str) -> str:
+    return "".join(_PLACES.get(part) or re.escape(part) for part in re.split(r"(<[a-z]+>)", name))

@@ -1,4 +1,4 @@
-"""When things happen in a scenario: which workloads run together, and at which of them faults strike.
+"""When things happen in a scenario: which workloads run together, when faults strike, and whether time is enough.
 
 What can be said without a fabric is checked here; `emulator.scenario.resolve` checks links and switches.
 """
@@ -21,8 +21,11 @@ _TIMED = ("poisson", "small_packets", "probe")
 
 
 def schedule_problems(document: Document, file: str, lines: Mapping[KeyPath, int]) -> list[ScenarioError]:
-    """What is wrong with workloads that start together and, if that is well, with faults."""
-    return _together_problems(document, file, lines) or _fault_problems(document, file, lines)
+    """What is wrong with workloads that start together and, if that is well, with faults and with time itself."""
+    return _together_problems(document, file, lines) or [
+        *_fault_problems(document, file, lines),
+        *_limit_problems(document, file, lines),
+    ]
 
 
 def _together_problems(document: Document, file: str, lines: Mapping[KeyPath, int]) -> list[ScenarioError]:
@@ -92,6 +95,22 @@ def _too_late(faults: list[Fault], groups: list[list[Workload]]) -> str:
         return ""
     who = f"{last.during!r} ends" if len(group) == 1 else "the workloads that start together end"
     return f"'{last.title}' comes at {format_time(last.at_ns)}, and {who} after {format_time(max(known))}"
+
+
+def _limit_problems(document: Document, file: str, lines: Mapping[KeyPath, int]) -> list[ScenarioError]:
+    """The first workload that cannot end within the limit on emulated time, by the lengths that are known."""
+    limit_ns, needed_ns = document.limits.virtual_ns, 0
+    names = [entry.name for entry in document.workloads]
+    for group in grouped([entry.build() for entry in document.workloads]):
+        longest = max(group, key=lambda workload: workload.length_ns or 0)
+        needed_ns += longest.length_ns or 0
+        if needed_ns > limit_ns:
+            reason = (
+                f"{longest.name!r} cannot end before {format_time(needed_ns)}, "
+                f"and limits.virtual is {format_time(limit_ns)}"
+            )
+            return [_error(file, lines, ("workloads", names.index(longest.name)), reason)]
+    return []
 
 
 def _error(file: str, lines: Mapping[KeyPath, int], path: KeyPath, reason: str) -> ScenarioError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.model.workload import WORKLOADS
 from emulator.scenario import load
 from emulator.scenario.metrics import METRICS, has_metric
 
@@ -55,12 +56,26 @@ def test_every_figure_is_described_and_every_described_one_known(kind: str) -> N
         ("tcp", "goodput_flow3", True),
         ("ping", "rtt_mean ", False),
         ("ping", "", False),
-        ("something new", "anything", True),
+        ("collective", "busbw_16MiB", True),
+        ("collective", "time_512B", True),
+        ("collective", "busbw", False),
+        ("collective", "busbw_16", False),
+        ("collective", "busbw_16 MiB", False),
+        ("collective", "busband_16MiB", False),
+        ("collective_job", "recovered_0", True),
+        ("collective_job", "recovered", False),
+        ("bisection", "bisection_share", True),
+        ("bisection", "bandwidth", False),
     ],
 )
 def test_numbers_stand_for_any(kind: str, metric: str, known: bool) -> None:
     """A name with a number in it is known with any number, and only with one."""
     assert has_metric(kind, metric) is known
+
+
+def test_every_kind_is_known() -> None:
+    """None is left out, so that no expectation goes unchecked."""
+    assert set(KINDS) == set(WORKLOADS)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "scenarios").rglob("*.yaml")), ids=lambda file: file.stem)
