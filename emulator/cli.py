@@ -93,7 +93,7 @@ def _add_collective(command: argparse.ArgumentParser) -> None:
     command.add_argument("-a", "--algorithm", default="auto", metavar="NAME", help="the schedule (default: auto)")
     command.add_argument("--ranks", nargs="+", metavar="HOST", help="roles and hosts by rank (default: all cards)")
     command.add_argument("--shape", metavar="8x8x4", help="grid of the ranks (default: as their names tell)")
-    command.add_argument("--congestion", metavar="NAME", help="congestion control (default: cubic)")
+    command.add_argument("--congestion", metavar="NAME", help="congestion control (default: reno)")
     command.add_argument("--buffer", metavar="SIZE", help="of each socket (default: 4 MiB)")
     command.add_argument("--reduce-rate", metavar="RATE", help="at which a card adds up; '0 bit/s': in no time")
     command.add_argument("--memory", default="4 GiB", metavar="SIZE", help="of the machine (default: 4 GiB)")

@@ -39,7 +39,7 @@ class Collectives(Workload):
     shape: str = ""
     datatype: str = "float"
     operation: str = "sum"
-    congestion: str = "cubic"
+    congestion: str = "reno"
     buffer_bytes: int = 4 << 20
     reduce_bps: int = 5_437_000_000_000
     message_ns: int = 0

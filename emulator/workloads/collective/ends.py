@@ -12,6 +12,8 @@ from emulator.collectives.messages import Messages
 from emulator.workloads.collective.links import Links
 
 _SO_RCVLOWAT = 18
+_MOST_PIECES = 1024
+"""Linux's UIO_MAXIOV: most pieces in one call."""
 _LOW_WATER_SHARE = 4
 """A reader is woken at the latest when this part of its buffer is full."""
 
@@ -34,6 +36,30 @@ class Sender:
         self.following = 0
         self.left: list[memoryview] = []
         self.blocked = False
+
+    def push(self) -> bool:
+        """Hand to the kernel what it takes of what is left; whether that was all.
+
+        Raises:
+            OSError: The connection is broken.
+        """
+        while self.left:
+            offered = self.left[:_MOST_PIECES]
+            try:
+                sent = self.socket.send(offered[0]) if len(offered) == 1 else self.socket.sendmsg(offered)
+            except BlockingIOError:
+                sent = 0
+            whole = 0
+            for part in offered:
+                if sent < len(part):
+                    break
+                sent -= len(part)
+                whole += 1
+            del self.left[:whole]
+            if whole < len(offered):
+                self.left[0] = self.left[0][sent:]
+                return False
+        return True
 
 
 class Receiver:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Sequence
-from itertools import pairwise
-
-import numpy as np
+from contextlib import suppress
 
 from emulator.collectives.messages import Messages, Stages
 from emulator.errors import WorkloadError
@@ -20,15 +18,14 @@ from emulator.workloads.collective.buffers import Buffers, Numbers
 from emulator.workloads.collective.ends import Receiver, Sender, ends_of
 from emulator.workloads.collective.links import Links
 from emulator.workloads.collective.outcome import PATIENCE_NS, Outcome, broken, stalled
+from emulator.workloads.collective.tables import Tables
 from emulator.workloads.collective.work import Work
 
-_MOST_PIECES = 1024
-"""Linux's UIO_MAXIOV: most pieces in one call."""
 _USUAL_BYTES = 1 << 62
 """Let a reader be woken as usual."""
 
 
-class Execution:
+class Execution(Tables):
     """A schedule that can be carried out again and again over the same connections.
 
     Args:
@@ -53,28 +50,12 @@ class Execution:
         names: Sequence[str],
         what: str,
     ) -> None:
+        super().__init__(messages, stages)
         self._buffers, self._work, self._names, self._what = buffers, work, names, what
-        self._source: list[int] = messages.source.tolist()
-        self._target: list[int] = messages.target.tolist()
-        self._reduce: list[bool] = messages.reduce.tolist()
-        self._last_use: list[bool] = messages.last_use.tolist()
-        self._connection: list[int] = messages.connection.tolist()
-        self._of_rank: list[int] = stages.of_rank.tolist()
-        self._begins: list[int] = stages.messages.tolist()
-        self._message: list[int] = stages.message.tolist()
-        self._receives: list[bool] = stages.receives.tolist()
-        self._following: list[int] = stages.following.tolist()
-        self._sends_in: list[int] = stages.sends_in.tolist()
-        self._arrives_in: list[int] = stages.arrives_in.tolist()
-        opening = stages.opening.tolist()
-        bounds = np.searchsorted(stages.opening, stages.of_rank).tolist()
-        self._opening = [opening[a:b] for a, b in pairwise(bounds)]
-        self._sizes: list[int] = np.diff(stages.messages).tolist()
         self._missing = self._sizes.copy()
         self._open = bytearray(len(self._sizes))
         self._ready = bytearray(len(messages))
-        self._ranks = messages.ranks
-        #: When the last rank was through with each round so far.
+        #: When the last rank was through with each round so far, and numbers that were wrong, in the last run.
         self.round_ends_ns: list[int] = []
         self._round = [0] * self._ranks
         self._left = [0] * self._ranks
@@ -99,7 +80,7 @@ class Execution:
             WorkloadError: A connection broke, or nothing happens any more.
         """
         self._rounds = rounds
-        self._wrong = 0
+        self.wrong = 0
         self._ends_ns = [0] * self._ranks
         self._running = self._ranks
         self._patience_ns = patience_ns
@@ -120,12 +101,7 @@ class Execution:
             self._go_on()
             while self._running:
                 self._wait()
-        return Outcome(start_ns, tuple(self._ends_ns), self._wrong)
-
-    @property
-    def wrong(self) -> int:
-        """Numbers that were wrong in the rounds so far of the last run."""
-        return self._wrong
+        return Outcome(start_ns, tuple(self._ends_ns), self.wrong)
 
     def _wait(self) -> None:
         """Wait until something happens, and do what has become possible."""
@@ -177,7 +153,7 @@ class Execution:
                 self._left[rank] = end - first
                 self._todo += self._opening[rank]
                 return
-            self._wrong += self._buffers.wrong(rank)
+            self.wrong += self._buffers.wrong(rank)
 
     def _end_round(self, number: int) -> None:
         """Note that a rank is through with a round."""
@@ -215,7 +191,7 @@ class Execution:
 
     def _send(self, sender: Sender) -> None:
         """Hand to the kernel what it takes of the messages whose turn it is."""
-        order, one = sender.order, sender.socket
+        order = sender.order
         while not sender.blocked:
             message = order[sender.following]
             if not sender.left:
@@ -223,26 +199,13 @@ class Execution:
                     return
                 parts = self._buffers.outgoing(self._source[message], message)
                 sender.left = [memoryview(part.data).cast("B") for part in parts]
-            offered = sender.left[:_MOST_PIECES]
             try:
-                sent = one.send(offered[0]) if len(offered) == 1 else one.sendmsg(offered)
-            except BlockingIOError:
-                sent = 0
+                all_taken = sender.push()
             except OSError as error:
                 raise self._broken(message, error) from error
-            whole = 0
-            for part in offered:
-                if sent < len(part):
-                    break
-                sent -= len(part)
-                whole += 1
-            del sender.left[:whole]
-            if whole < len(offered):
-                sender.left[0] = sender.left[0][sent:]
+            if not all_taken:
                 self._wait_for_room(sender)
                 return
-            if sender.left:
-                continue
             self._ready[message] = 0
             sender.following = (sender.following + 1) % len(order)
             if self._last_use[message]:
@@ -251,11 +214,8 @@ class Execution:
 
     def _wait_for_room(self, sender: Sender) -> None:
         sender.blocked = True
-        try:
+        with suppress(FileExistsError):  # it is waited for from the first time on, whenever there is room again
             self._poll.register(sender.socket.fileno(), select.EPOLLOUT | select.EPOLLET)
-        except FileExistsError:
-            # It is waited for from the first time on, and every time there is room again.
-            return
 
     def _read(self, end: Receiver) -> None:
         """Take what is there of the next message."""
@@ -320,7 +280,7 @@ class Execution:
         rank = self._target[message] if self._receives[stage] else self._source[message]
         self._left[rank] -= 1
         if not self._left[rank]:
-            self._wrong += self._buffers.wrong(rank)
+            self.wrong += self._buffers.wrong(rank)
             self._begin_round(rank)
 
     def _broken(self, message: int, error: OSError | None) -> WorkloadError:

@@ -73,6 +73,12 @@ def figures(
             findings.theory(f"bound_{word}", bound, "ns", _BOUND)
             findings.measured(f"of_bound_{word}", bound / one.time_ns, "1", f"{_BOUND}; part of the bandwidth used")
         details.append(_detail(workload, one, bound))
+    if len(measured) > 1:
+        errors = [abs(one.ranking[0].prediction.time_ns / one.time_ns - 1) for one in measured]
+        findings.measured(
+            "model_error_mean", sum(errors) / len(errors), "1", f"{_MODEL}, mean over all sizes, unsigned"
+        )
+        findings.measured("model_error_worst", max(errors), "1", f"{_MODEL}, worst size, unsigned")
     for size, choice in foretold:
         word = format_size(size).replace(" ", "")
         source = f"{_MODEL} of {choice.schedule.name}; not measured"
