@@ -1,4 +1,4 @@
-"""How the claims about the bandwidth of supernodes are judged; see `emulator.report.criteria`."""
+"""How the claims about the bandwidth of supernodes, whole and broken, are judged; see `emulator.report.criteria`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.report.evidence import CellEvidence, Evidence
-from emulator.report.figures import ratio, with_unit
+from emulator.report.figures import percent, ratio, with_unit
 from emulator.report.judgement import Criterion, Figure, Finding, rounded
-from emulator.results.records import Record
+from emulator.results.records import Kind, Record
 
 _CARDS = 512
 _CLAIMED, _STEP = 2.3, 0.1
 _TORUS, _TREE = "torus3d", "tree"
 _WHOLE = ("1", "1:1")
+_LEFT = 0.95
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,23 @@ def _plain_tree(evidence: Evidence) -> Finding:
     return Finding(met, tree.figure, torus.figure, ratio(torus.record.value, tree.record.value), note)
 
 
+def _all_that_is_left(evidence: Evidence) -> Finding:
+    shares = []
+    for name, cell in evidence.variants.items():
+        if cell.cell.info.topology == _TORUS:
+            for workload in cell.cell.info.workloads:
+                measured, most = (
+                    cell.figure(workload["name"], "bisection_left", kind) for kind in (Kind.MEASURED, Kind.THEORY)
+                )
+                if measured and most and most.value:
+                    shares.append((measured.value / most.value, name.rpartition("=")[2], measured, most))
+    if not shares:
+        return Finding(None)
+    share, name, measured, most = min(shares, key=lambda entry: entry[0])
+    before, after = (Figure(with_unit(one.value, one.unit), one.kind) for one in (most, measured))
+    return Finding(share >= _LEFT, before, after, note=f"the least of {len(shares)}: {name}, {percent(share)}")
+
+
 SUPERNODE_CRITERIA: Sequence[Criterion] = (
     Criterion(
         "S04",
@@ -98,5 +116,12 @@ SUPERNODE_CRITERIA: Sequence[Criterion] = (
         "and so of a tree without oversubscription",
         "The same for a tree whose every level has as many links up as down is at least 2.3.",
         _plain_tree,
+    ),
+    Criterion(
+        "S05",
+        "and faults cost no more bandwidth than the links they break",
+        "Payload between the halves of a torus with broken links and cards is at least 95 % of what the links that are "
+        "left can carry, by whatever ways (max-flow); the figures are the latter and what was measured.",
+        _all_that_is_left,
     ),
 )

@@ -27,7 +27,7 @@ def cell(name: str, topology: str, tbps: float, oversubscription: str = "", **mo
 
 def judged(*cells: CellEvidence) -> list[Finding]:
     evidence = Evidence("p", variants={one.cell.info.variant: one for one in cells})
-    return [criterion.judge(evidence) for criterion in SUPERNODE_CRITERIA]
+    return [criterion.judge(evidence) for criterion in SUPERNODE_CRITERIA if criterion.claim == "S04"]
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,25 @@ def test_without_torus_or_tree_nothing_is_concluded() -> None:
     assert judged(torus, cell("tree", "tree", 70.0, both_ways=True))[0].met is None
     assert [finding.met for finding in judged(torus, cell("tree", "tree", 70.0, "1x2"))] == [True, None]
     assert [finding.met for finding in judged(torus, whole)] == [True, True]
+
+
+def broken(name: str, measured: float, most: float) -> CellEvidence:
+    """A torus with faults: what was measured, and what its links carry."""
+    one = cell(name, "torus3d", 100.0)
+    records = [
+        Record("s", one.cell.info.variant, "halves", "bisection_left", value, "bit/s", kind, "test")
+        for value, kind in ((measured, Kind.MEASURED), (most, Kind.THEORY))
+    ]
+    return CellEvidence(one.cell, (*one.records, *records))
+
+
+@pytest.mark.parametrize(("worst", "good"), [(69.0, True), (66.5, True), (66.4, False)])
+def test_the_worst_of_the_broken_tori_decides(worst: float, good: bool) -> None:
+    """At least 95 % of what is left in every one; without faults, or in other fabrics, nothing is concluded."""
+    [criterion] = [one for one in SUPERNODE_CRITERIA if one.claim == "S05"]
+    cells = [broken("one link", 87.4, 87.5), broken("three", worst, 70.0), cell("whole", "torus3d", 100.0)]
+    finding = criterion.judge(Evidence("p", variants={one.cell.info.variant: one for one in cells}))
+    assert finding.met is good
+    assert finding.note.startswith("the least of 2: three, 9")
+    for others in ([cells[2]], [cell("tree", "tree", 70.0)], []):
+        assert criterion.judge(Evidence("p", variants={one.cell.info.variant: one for one in others})).met is None
