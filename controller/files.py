@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def _read(path: Path, file: str, private: bool, most_bytes: int) -> bytes:
         if private and status.st_mode & 0o077:
             mode = stat.S_IMODE(status.st_mode)
             raise ScenarioError(f"others have access to it (mode {mode:04o}): chmod 600 {path}", file=file)
-        # Should it have become a pipe meanwhile, opening it does not wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # noqa: PTH123
+        with path.open("rb") as stream:
             data = stream.read(most_bytes + 1)
     except OSError as error:
         raise ScenarioError(f"cannot be read: {error.strerror}", file=file) from None

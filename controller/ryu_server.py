@@ -17,7 +17,7 @@ from ryu.controller.controller import Datapath
 from ryu.controller.handler import MAIN_DISPATCHER
 from ryu.controller.ofp_handler import OFPHandler
 
-from controller import ryu_strict
+from controller import ryu_addresses, ryu_strict
 from controller.driver import Driver
 from controller.ryu_app import FabricApp
 
@@ -43,6 +43,7 @@ class Handshake(OFPHandler):  # type: ignore[misc]  # Ryu has no types
 def serve(driver: Driver) -> FabricApp:
     """Start the application; switches can connect after `accept`."""
     ryu_strict.install()
+    ryu_addresses.install()
     cfg.CONF([], project="icgw", default_config_files=[], default_config_dirs=[])
     # A peer that answers no echo for some intervals is gone, whatever TCP says.
     cfg.CONF.set_override("maximum_unreplied_echo_requests", _MOST_UNREPLIED)

@@ -6,7 +6,7 @@ from controller.green import eventlet  # first, it makes Ryu importable
 
 # isort: split
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from controller import ryu_codec as codec
@@ -35,6 +35,7 @@ from controller.rest.backend import Declined, NotConnected, Silent
 
 _SHOWN_CHARACTERS = 200
 _TABLES = frozenset(Table)
+_AT_ONCE_BYTES = 16 << 10
 
 
 class Switch:
@@ -117,6 +118,24 @@ class Switch:
         if not self.datapath.send_msg(message):
             raise NotConnected(self.datapath.id)
 
+    def _send_all(self, messages: Iterable[Any]) -> None:
+        """Send many, some of them at a time: one system call and one change of threads for each would cost more."""
+        waiting = bytearray()
+        for message in messages:
+            self.sent += 1
+            self.datapath.set_xid(message)
+            message.serialize()
+            waiting += message.buf
+            if len(waiting) >= _AT_ONCE_BYTES:
+                self._put_bytes(waiting)
+                waiting = bytearray()
+        if waiting:
+            self._put_bytes(waiting)
+
+    def _put_bytes(self, data: bytearray) -> None:
+        if not self.datapath.send(data):
+            raise NotConnected(self.datapath.id)
+
     def _read(self, token: int) -> TablesRead:
         dpid, foreign = self.datapath.id, []
         rules, groups, meters = [], [], []
@@ -158,11 +177,9 @@ class Switch:
         for group in change.put.groups:
             self._send(codec.group_mod(datapath, group, "put"))
         self._send_barrier(bool(change.clear or change.put.meters or change.put.groups))
-        for rule in change.put.rules:
-            self._send(codec.flow_mod(datapath, rule))
+        self._send_all(codec.flow_mod(datapath, rule) for rule in change.put.rules)
         self._send_barrier(bool(change.put.rules))
-        for rule in change.delete.rules:
-            self._send(codec.flow_mod(datapath, rule, delete=True))
+        self._send_all(codec.flow_mod(datapath, rule, delete=True) for rule in change.delete.rules)
         for item in command.foreign:
             if item.part is Part.FLOW and isinstance(item.handle, tuple):
                 self._send(codec.delete_exactly(datapath, *item.handle))
