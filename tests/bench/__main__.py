@@ -16,6 +16,7 @@ from tests.bench import (
     controller_paths,
     controller_policies,
     dataplane_stages,
+    gateway_gigabyte,
     start_up,
     supernodes,
 )
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "controller-paths": controller_paths.measure,
     "controller-policies": controller_policies.measure,
     "dataplane-stages": dataplane_stages.measure,
+    "gateway-gigabyte": gateway_gigabyte.measure,
     "start-up": start_up.measure,
     "supernodes": supernodes.measure,
 }

@@ -36,6 +36,7 @@ DELAY_NS = 8_000
 RATE_BPS = 100_000_000_000
 OVERHEAD_BYTES = 24
 NVME_PORT = 4420
+SO_RCVLOWAT, SO_RCVBUFFORCE, LOW_WATER_BYTES = 18, 33, 1 << 20
 CORE = StationModel(100_000, 500_000, None, 4096, "test")
 GATEWAY = StationModel(5_000, None, 100_000_000_000, 4096, "test")
 _setns = ctypes.CDLL(None, use_errno=True).setns
@@ -300,6 +301,39 @@ def tcp_rtts_ns(bed: Bed, port: int, count: int = 20, size: int = 72) -> list[in
     sock.close()
     thread.join()
     return rtts
+
+
+def carry(bed: Bed, size_bytes: int) -> None:
+    """Send so much from a to b, which wakes up for each MiB and not for each packet: what lies between them counts."""
+    with bed.namespace("b"):
+        server = socket.create_server((bed.ip("b"), NVME_PORT))
+    # The kernel makes windows that fit what is waited for, and no longer grows them.
+    server.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 * LOW_WATER_BYTES)
+
+    def serve() -> None:
+        sock, _ = server.accept()
+        server.close()
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVLOWAT, LOW_WATER_BYTES)
+        buffer = bytearray(2 * LOW_WATER_BYTES)
+        left = size_bytes
+        while left:
+            # MSG_TRUNC: the kernel throws the bytes away instead of copying them here.
+            left -= sock.recv_into(buffer, min(left, len(buffer)), socket.MSG_TRUNC)
+            if left < LOW_WATER_BYTES:
+                sock.setsockopt(socket.SOL_SOCKET, SO_RCVLOWAT, max(1, left))
+        sock.sendall(b"!")
+        sock.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    sock = connect(bed)
+    piece = bytes(LOW_WATER_BYTES)
+    for _ in range(size_bytes // len(piece)):
+        sock.sendall(piece)
+    sock.sendall(bytes(size_bytes % len(piece)))
+    sock.recv(1)
+    sock.close()
+    thread.join()
 
 
 def steady_goodput_bps(bed: Bed, size_bytes: int) -> float:
