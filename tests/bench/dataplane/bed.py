@@ -81,6 +81,12 @@ class Bench:
         if pid not in self.processes:
             self.processes.append(pid)
 
+    def poll_elsewhere(self) -> None:
+        """Let the traffic's CPU poll the device's interfaces: the device's processes have theirs for themselves."""
+        for thread in self.threads:
+            os.sched_setaffinity(thread, {self.cpus.traffic})
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(SINK_PRIORITY))
+
     def tasks(self) -> list[int]:
         """All threads of the device."""
         return [*self.threads, *(task for pid in self.processes for task in _tasks(pid))]

@@ -123,10 +123,12 @@ def _until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> bool:
         os.close(ended)
 
 
-def _fast(kind: str, offloaded: bool = False) -> Start:
+def _fast(kind: str, *, offloaded: bool = False, apart: bool = False) -> Start:
     @contextmanager
     def start(bench: Bench, folder: Path) -> Iterator[Running]:
         with ExitStack() as undo:
+            if apart:
+                bench.poll_elsewhere()
             config: dict[str, Any] = {
                 "mode": kind,
                 "ports": [{"interface": "gl"}, {"interface": "gr"}],
@@ -283,6 +285,7 @@ MODES = {
         Mode("sockets", "gateway, plain packet sockets", _fast("socket")),
         Mode("packet_mmap", "gateway, PACKET_MMAP", _fast("packet_mmap")),
         Mode("af_xdp", "gateway, AF_XDP from Python", _fast("af_xdp")),
+        Mode("af_xdp_apart", "the same, interfaces polled on the CPU of the traffic", _fast("af_xdp", apart=True)),
         Mode("offload", "gateway, flows offloaded to XDP", _fast("af_xdp", offloaded=True), frames=True),
         Mode("proxy_copies", "TCP proxy in Python, recv and send", _relay("copies"), packets=False),
         Mode("proxy_splice", "TCP proxy in Python, splice", _relay("splice"), packets=False),

@@ -99,6 +99,18 @@ class Relay:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._both: dict[int, tuple[_Way, _Way]] = {}
+        self._reader, self._writer = socket.socketpair()
+        self._selector.register(self._reader, selectors.EVENT_READ)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it takes connections."""
+        host, port = self._listener.getsockname()
+        return host, port
+
+    def stop(self) -> None:
+        """Let `run` return, from another thread."""
+        self._writer.send(b"!")
 
     def _accept(self) -> None:
         left, _ = self._listener.accept()
@@ -151,13 +163,23 @@ class Relay:
             self._selector.unregister(sock)
 
     def run(self) -> None:
-        """For ever."""
+        """Until it is stopped."""
         while True:
             for key, _ in self._selector.select():
+                if key.fileobj is self._reader:
+                    self._close()
+                    return
                 if key.fileobj is self._listener:
                     self._accept()
                 elif key.fd in self._both:
                     self._serve(self._both[key.fd])
+
+    def _close(self) -> None:
+        while self._both:
+            self._end(next(iter(self._both.values())))
+        for sock in (self._listener, self._reader, self._writer):
+            sock.close()
+        self._selector.close()
 
 
 def main() -> None:

@@ -290,7 +290,7 @@ class _Many:
         except OSError as error:
             self._socket.close()
             raise GatewayError(f"the generator cannot send on {interface}: {error.strerror}") from None
-        packets = [_with_port(packet, FIRST_PORT + number % FLOWS) for number in range(self._COUNT)]
+        packets = [with_port(packet, FIRST_PORT + number % FLOWS) for number in range(self._COUNT)]
         self._data = np.frombuffer(b"".join(packets), np.uint8)
         at = self._data.ctypes.data + np.arange(self._COUNT) * len(packet)
         self._vectors = np.zeros(self._COUNT, [("base", "=u8"), ("length", "=u8")])
@@ -326,7 +326,7 @@ class _Many:
         self._socket.close()
 
 
-def _with_port(packet: bytes, port: int) -> bytes:
+def with_port(packet: bytes, port: int) -> bytes:
     """The same packet from another source port."""
     changed = bytearray(packet)
     step = port - int.from_bytes(packet[34:36], "big")
