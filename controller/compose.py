@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from controller.classes import classed_switches
@@ -13,6 +14,7 @@ from controller.tenancy.compile import Compiler
 from controller.tenancy.ground import Ground
 from controller.tenancy.site import Site
 from controller.tenancy.state import TenancyState
+from controller.tenancy.verdicts import go_on
 from emulator.model.fabric import Fabric
 
 
@@ -41,13 +43,12 @@ class Composer:
         """The design's part without any resources."""
         return self._base
 
-    @property
-    def ground(self) -> Ground:
-        """What tenants' resources are checked against."""
-        return self._site.ground
-
-    def layers(self, state: TenancyState) -> tuple[Plan, dict[str, Program]]:
+    def layers(self, state: TenancyState, pause: Callable[[int], None] = go_on) -> tuple[Plan, dict[str, Program]]:
         """What switches should hold with these resources, in layers that do not overlap.
+
+        Args:
+            state: The resources.
+            pause: Called now and then with a measure of what was done since.
 
         Returns:
             The design's part as a plan, and all rules and meters (but no groups, which resources do not change) by
@@ -61,7 +62,7 @@ class Composer:
             base = self._base
             self._designed = plan(base.fabric, base.design, services, routes=base.routes, tenants=True)
             self._design_rules = Program(self._designed.rules)
-        tenants = {f"tenants: {name}": program for name, program in self._compiler.parts(state).items()}
+        tenants = {f"tenants: {name}": program for name, program in self._compiler.parts(state, pause).items()}
         return self._designed, {"base": self._design_rules, **tenants}
 
     def plan(self, state: TenancyState) -> Plan:

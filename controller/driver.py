@@ -53,6 +53,10 @@ class Driver:
         now_ns = self._now_ns()
         self._take(self.core.declare(plan, layers, note, now_ns))
 
+    def warn(self, message: str) -> None:
+        """Have something noted that tenants should look at."""
+        self.core.warn(message, self._now_ns())
+
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until the core is ready; false if it is not in time."""
         with contextlib.suppress(eventlet.Timeout), eventlet.Timeout(timeout_s):

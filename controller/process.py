@@ -23,6 +23,7 @@ from controller.lease import Election
 from controller.rest.api import Api
 from controller.rest.server import serve as serve_rest
 from controller.ryu_backend import LiveBackend
+from controller.slices import Slices
 from emulator.errors import INTERRUPTED, ControllerError, InternalError
 
 LOG = logging.getLogger("controller")
@@ -55,7 +56,7 @@ def run(controller: Controller) -> int:
         addresses = {"openflow": str(_address(openflow)), "rest": str(_address(rest))}
         driver = Driver(controller.core, crashed)
         if controller.store is not None and controller.composer is not None:
-            Declared(controller.store, controller.composer, driver)
+            Declared(controller.store, controller.composer, driver, Slices(), eventlet.semaphore.Semaphore())
         app = switches.serve(driver)
         election = None
         if settings.redundant and controller.store is not None:

@@ -39,9 +39,7 @@ from controller.events import (
 from controller.flows import Program
 from controller.journal import Journal, Kind, Severity
 
-_BASE = "base"
-_GROUPS = "groups"
-_PINS = "pins"
+_BASE, _GROUPS, _PINS = "base", "groups", "pins"
 
 
 class Core:
@@ -130,6 +128,11 @@ class Core:
         if note:
             self._note.declared(note, sorted({self.sessions[command.dpid].name for command in commands}))
         return commands + self._look(now_ns)
+
+    def warn(self, message: str, now_ns: int) -> None:
+        """Note something about resources that may not be as it was meant."""
+        self._at(now_ns)
+        self._note(Kind.TENANCY, message, Severity.WARNING)
 
     def next_ns(self) -> int | None:
         """When a `Tick` should come even if nothing else happens; None: not at all."""
@@ -260,8 +263,6 @@ class Core:
             if session.state is not before:
                 self._entered(session, before, now_ns)
         return commands
-
-    # Time
 
     def _look(self, now_ns: int) -> list[Command]:
         """See what has changed by the passing of time, and go on with what is under way."""

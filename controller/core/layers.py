@@ -37,8 +37,9 @@ class Layers:
             after = program.by_switch()
             for dpid in {*before[1], *after}:
                 old, new = before[1].get(dpid, EMPTY), after.get(dpid, EMPTY)
-                delete.setdefault(dpid, []).append(_less(old, new))
-                put.setdefault(dpid, []).append(_less(new, old))
+                gone_entries, new_entries = _difference(old, new)
+                delete.setdefault(dpid, []).append(gone_entries)
+                put.setdefault(dpid, []).append(new_entries)
             if name in layers:
                 self._layers[name] = (program, after)
             else:
@@ -49,6 +50,17 @@ class Layers:
             if change != (EMPTY, EMPTY):
                 found[dpid] = change
         return found
+
+
+def _difference(old: Program, new: Program) -> tuple[Program, Program]:
+    """What only the old one has, and what only the new one has; no rule is twice in one of them.
+
+    Most rules are the same objects in both, which is seen sooner than that they are equal.
+    """
+    here, there = {id(rule) for rule in old.rules}, {id(rule) for rule in new.rules}
+    older = Program(tuple(rule for rule in old.rules if id(rule) not in there), old.groups, old.meters)
+    newer = Program(tuple(rule for rule in new.rules if id(rule) not in here), new.groups, new.meters)
+    return _less(older, newer), _less(newer, older)
 
 
 def _less(program: Program, other: Program) -> Program:

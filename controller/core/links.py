@@ -24,6 +24,8 @@ class Usable:
     reasons: Mapping[str, str]
 
 
+NEVER_THERE = "neither of its switches has been there yet"
+"""A reason that says nothing that one does not know from the switches."""
 NOTHING_KNOWN = Usable(frozenset(), frozenset(), {})
 
 
@@ -40,6 +42,8 @@ class _Switch:
     ready: bool = False
     gone_ns: int | None = None
     avoided: bool = False
+    met: bool = False
+    """It has been there since the start."""
 
 
 class LinkStates:
@@ -104,7 +108,7 @@ class LinkStates:
         """A switch is there again, but not programmed yet."""
         self._unsure.update(self._of[dpid])
         self._switches[dpid].gone_ns = None
-        self._switches[dpid].ready = False
+        self._switches[dpid].ready, self._switches[dpid].met = False, True
 
     def ready(self, dpid: int) -> None:
         """A switch holds what it should."""
@@ -190,7 +194,8 @@ class LinkStates:
         if name in self._silent:
             return None, "nothing is heard over it"
         if away := [dpid for dpid, _ in link.ends if self._switches[dpid].avoided]:
-            return None, f"{self._names[away[0]]} is not under control"
+            met = any(self._switches[dpid].met for dpid, _ in link.ends)
+            return None, f"{self._names[away[0]]} is not under control" if met else NEVER_THERE
         return None, "its switches are not ready yet" if link.waiting else None
 
     def next_ns(self) -> int | None:

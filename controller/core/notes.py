@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.core.clock import Steady
-from controller.core.links import Usable
+from controller.core.links import NEVER_THERE, Usable
 from controller.core.repair import Repair
 from controller.core.session import SwitchSession
 from controller.core.state import BUSY, State
@@ -20,6 +20,11 @@ _TEXTS = {
     State.FAILED: "",
 }
 _NS_PER_MS = 1e6
+
+
+def _telling(reason: str | None) -> str | None:
+    """Without switches, no link is worth a word."""
+    return None if reason == NEVER_THERE else reason
 
 
 class Notes:
@@ -69,7 +74,7 @@ class Notes:
         if before is after:
             return
         for link in sorted({*before.reasons, *after.reasons}):
-            old, new = before.reasons.get(link), after.reasons.get(link)
+            old, new = (_telling(usable.reasons.get(link)) for usable in (before, after))
             if old == new:
                 continue
             if new is None:

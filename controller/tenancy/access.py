@@ -18,7 +18,8 @@ Within a pair the rules only permit, and never disagree: port numbers are covere
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from controller.flows import (
     ETH_TYPE_IPV4,
@@ -36,7 +37,7 @@ from controller.flows import (
 from controller.tenancy import ports
 from controller.tenancy.admission import report
 from controller.tenancy.site import Place, Site
-from controller.tenancy.verdicts import Allowed, Verdicts
+from controller.tenancy.verdicts import Allowed
 from controller.tenancy.violations import Violation
 
 PRIORITY_DEFAULT = 0
@@ -61,68 +62,82 @@ def refusals(site: Site) -> Iterator[FlowRule]:
         yield report(dpid, Table.ACCESS, PRIORITY_DEFAULT, Match(), Violation.NOT_ALLOWED, "no policy allows it")
 
 
-def within(
-    site: Site, segment: int, verdicts: Verdicts, members: Mapping[str, tuple[Place, str]]
-) -> Iterator[FlowRule]:
-    """Who may talk to whom among the nodes of a VPC.
+Shape = tuple[int, tuple[tuple[str, int | bool], ...]]
+"""Priority and further fields of a rule between two nodes."""
+
+
+def shapes(opened: Allowed, asked: Allowed) -> list[Shape]:
+    """What tells the rules from one node to another apart.
 
     Args:
+        opened: What it may open.
+        asked: What the other one may open.
+    """
+    return [*_opening(opened), *_answering(opened, asked)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One node on its way to another one of its VPC.
+
+    Attributes:
         site: The fabric.
         segment: The VPC's segment.
-        verdicts: Its policies.
-        members: Its nodes and their addresses in it, by host.
+        source, target: The nodes.
+        ip: The target's address in the VPC.
     """
-    shapes: dict[tuple[Allowed, Allowed], list[_Fields]] = {}
-    for source, (place, _) in members.items():
-        for target, (peer, ip) in members.items():
-            if source == target:
-                continue
-            opened, answered = verdicts.between(source, target), verdicts.between(target, source)
-            actions = (PushVlan(segment), SetField("eth_dst", peer.mac))
-            base = {"in_port": place.port, "eth_type": ETH_TYPE_IPV4, "ipv4_dst": ip}
-            if (opened, answered) not in shapes:
-                shapes[opened, answered] = [*_opening(opened), *_answering(opened, answered)]
-            for priority, fields in shapes[opened, answered]:
-                yield FlowRule(
-                    place.dpid,
-                    Table.ACCESS,
-                    priority,
-                    Match(**base, **fields),  # type: ignore[arg-type]  # names of fields are checked by Match
-                    actions,
-                    goto=site.classes(place.dpid),
-                    cookie=cookie_of(Purpose.ALLOW),
-                    note=f"{source} {'opens to' if priority == PRIORITY_OPEN else 'answers'} {target}",
+
+    site: Site
+    segment: int
+    source: Place
+    target: Place
+    ip: str
+
+    def rules(self, wanted: Iterable[Shape], known: Mapping[Shape, FlowRule]) -> dict[Shape, FlowRule]:
+        """The rules of these shapes; those that are known are not made again."""
+        place, host, peer = self.source, self.source.host, self.target.host
+        actions = (PushVlan(self.segment), SetField("eth_dst", self.target.mac))
+        base = {"in_port": place.port, "eth_type": ETH_TYPE_IPV4, "ipv4_dst": self.ip}
+        goto, cookie = self.site.classes(place.dpid), cookie_of(Purpose.ALLOW)
+        notes = {PRIORITY_OPEN: f"{host} opens to {peer}", PRIORITY_ANSWER: f"{host} answers {peer}"}
+        made: dict[Shape, FlowRule] = {}
+        for shape in wanted:
+            rule = known.get(shape)
+            if rule is None:
+                priority, fields = shape
+                match = Match(**base, **dict(fields))  # type: ignore[arg-type]  # names of fields are checked by Match
+                rule = FlowRule(
+                    place.dpid, Table.ACCESS, priority, match, actions, goto=goto, cookie=cookie, note=notes[priority]
                 )
+            made[shape] = rule
+        return made
 
 
-_Fields = tuple[int, dict[str, int | bool]]
-
-
-def _opening(allowed: Allowed) -> Iterator[_Fields]:
+def _opening(allowed: Allowed) -> Iterator[Shape]:
     for protocol, number, ranges in (("tcp", IP_PROTO_TCP, allowed.tcp), ("udp", IP_PROTO_UDP, allowed.udp)):
         for value, mask in ports.blocks(ranges):
-            yield PRIORITY_OPEN, {"ip_proto": number, **port_fields(f"{protocol}_dst", value, mask)}
+            yield PRIORITY_OPEN, (("ip_proto", number), *_port_fields(f"{protocol}_dst", value, mask))
     if allowed.icmp:
-        yield PRIORITY_OPEN, {"ip_proto": IP_PROTO_ICMP}
+        yield PRIORITY_OPEN, (("ip_proto", IP_PROTO_ICMP),)
 
 
-def _answering(opened: Allowed, asked: Allowed) -> Iterator[_Fields]:
+def _answering(opened: Allowed, asked: Allowed) -> Iterator[Shape]:
     """Answers, but for those that are let through anyway."""
     if opened.tcp != ports.ALL:
         for value, mask in ports.blocks(asked.tcp):
-            fields = {"ip_proto": IP_PROTO_TCP, "tcp_ack": True, **port_fields("tcp_src", value, mask)}
-            yield PRIORITY_ANSWER, fields
+            fields = _port_fields("tcp_src", value, mask)
+            yield PRIORITY_ANSWER, (("ip_proto", IP_PROTO_TCP), ("tcp_ack", True), *fields)
     if opened.udp != ports.ALL:
         for value, mask in ports.blocks(asked.udp):
-            yield PRIORITY_ANSWER, {"ip_proto": IP_PROTO_UDP, **port_fields("udp_src", value, mask)}
+            yield PRIORITY_ANSWER, (("ip_proto", IP_PROTO_UDP), *_port_fields("udp_src", value, mask))
     if asked.icmp and not opened.icmp:
-        yield PRIORITY_ANSWER, {"ip_proto": IP_PROTO_ICMP, "icmp_type": _ECHO_REPLY}
+        yield PRIORITY_ANSWER, (("ip_proto", IP_PROTO_ICMP), ("icmp_type", _ECHO_REPLY))
 
 
-def port_fields(name: str, value: int, mask: int) -> dict[str, int | bool]:
+def _port_fields(name: str, value: int, mask: int) -> tuple[tuple[str, int], ...]:
     """A masked port as fields of `Match`."""
     if mask == 0:
-        return {}
+        return ()
     if mask == ports.LAST_PORT:
-        return {name: value}
-    return {name: value, f"{name}_mask": mask}
+        return ((name, value),)
+    return ((name, value), (f"{name}_mask", mask))

@@ -14,17 +14,17 @@ ROUTE are others' business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.flows import FlowRule, Program
 from controller.tenancy import access, admission, arp, carriers, delivery
-from controller.tenancy.carriers import Connection
 from controller.tenancy.index import Relation
 from controller.tenancy.kinds import Kind
 from controller.tenancy.site import INFRASTRUCTURE_SEGMENT, Place, Site
 from controller.tenancy.state import TenancyState
-from controller.tenancy.verdicts import Verdicts
+from controller.tenancy.verdicts import go_on
+from controller.tenancy.vpc import VpcCompiler
 from emulator.model.fabric import Role
 
 _INFRASTRUCTURE_ROLES = (Role.STORAGE, Role.GATEWAY, Role.ROUTER)
@@ -66,34 +66,7 @@ def shared_program(site: Site, state: TenancyState) -> Program:
 
 def vpc_program(site: Site, state: TenancyState, vpc: str) -> Program:
     """All that one VPC may do."""
-    segment = state.vpcs[vpc].segment or 0
-    members = {host: (site.places[host], str(node.ip)) for host, node in sorted(state.members(vpc).items())}
-    gates = dict(sorted(state.gates(vpc).items()))
-    services = {gate.service: state.services[gate.service] for gate in gates.values()}
-    verdicts = Verdicts(state.policies_for(vpc), state.members(vpc), gates, services)
-    addresses = {str(gate.ip): arp.ENDPOINT_MAC for gate in gates.values()}
-    addresses |= {ip: place.mac for place, ip in members.values()}
-
-    rules: list[FlowRule] = []
-    for place, ip in members.values():
-        rules += admission.own_address(place, ip, segment)
-        rules.append(delivery.plain(place, segment))
-    rules += arp.answers(segment, members.values(), addresses)
-    rules += access.within(site, segment, verdicts, members)
-    visited: set[str] = set()
-    for host, (place, ip) in members.items():
-        opened = [
-            Connection(place, ip, segment, gate, services[gate.service], site.places[services[gate.service].node])
-            for name, gate in gates.items()
-            if verdicts.opens(host, name)
-        ]
-        for connection in opened:
-            rules += carriers.connection_rules(site, connection)
-            visited.update(carriers.visited(site, connection))
-        if opened:
-            rules += carriers.carried_client_rules(site, place)
-    rules += (delivery.plain(site.places[name], segment) for name in sorted(visited))
-    return Program(tuple(rules))
+    return sum(VpcCompiler(site, state, vpc).parts.values(), Program())
 
 
 def tenant_program(site: Site, state: TenancyState) -> Program:
@@ -115,12 +88,12 @@ class Compiler:
 
     Attributes:
         site: The fabric.
-        compiled: How many parts were compiled so far.
+        compiled: How many parts were compiled so far, of a VPC all together or as far as policies changed.
     """
 
     site: Site
     compiled: int = 0
-    _parts: dict[str, tuple[object, Program]] = field(default_factory=dict)
+    _vpcs: dict[str, tuple[object, object, VpcCompiler]] = field(default_factory=dict)
     _base: Program | None = None
     _shared: tuple[object, Program] | None = None
 
@@ -131,39 +104,59 @@ class Compiler:
             tuple(rule for part in parts for rule in part.rules), meters=tuple(m for part in parts for m in part.meters)
         )
 
-    def parts(self, state: TenancyState) -> dict[str, Program]:
-        """Each part by name; one that did not change since the last call is the same object."""
-        programs = list(self._programs(state))
-        for gone in self._parts.keys() - state.vpcs.keys():
-            del self._parts[gone]
-        return dict(zip(("base", "shared", *(f"vpc {vpc}" for vpc in sorted(state.vpcs))), programs, strict=True))
+    def parts(self, state: TenancyState, pause: Callable[[int], None] = go_on) -> dict[str, Program]:
+        """Each part by name; one that did not change since the last call is the same object.
 
-    def _programs(self, state: TenancyState) -> Iterator[Program]:
+        Args:
+            state: What is declared.
+            pause: Called now and then with a measure of what was done since. It may raise; then the next call makes
+                more anew.
+        """
         if self._base is None:
             self._base = base_program(self.site)
-        yield self._base
         needs: object = (state.nodes.keys(), state.endpoints, state.services)
         if self._shared is None or self._shared[0] != needs:
             self.compiled += 1
             self._shared = (needs, shared_program(self.site, state))
-        yield self._shared[1]
+        parts = {"base": self._base, "shared": self._shared[1]}
+        for gone in self._vpcs.keys() - state.vpcs.keys():
+            del self._vpcs[gone]
         for vpc in sorted(state.vpcs):
-            needs = _needs(state, vpc)
-            known = self._parts.get(vpc)
-            if known is None or known[0] != needs:
-                self.compiled += 1
-                known = self._parts[vpc] = (needs, vpc_program(self.site, state, vpc))
-            yield known[1]
+            for name, program in self._vpc(state, vpc, pause).parts.items():
+                parts[f"vpc {vpc}{name}"] = program
+            pause(1)
+        return parts
+
+    def _vpc(self, state: TenancyState, vpc: str, pause: Callable[[int], None]) -> VpcCompiler:
+        needs, policies = _needs(state, vpc), _policies(state, vpc)
+        known = self._vpcs.get(vpc)
+        if known is not None and known[0] == needs and known[1] == policies:
+            return known[2]
+        self.compiled += 1
+        # What is given up half-way must not be found again.
+        self._vpcs.pop(vpc, None)
+        if known is not None and known[0] == needs:
+            compiler = known[2]
+            compiler.update(state.policies_for(vpc), pause)
+        else:
+            compiler = VpcCompiler(self.site, state, vpc, pause)
+        self._vpcs[vpc] = (needs, policies, compiler)
+        return compiler
 
 
 def _needs(state: TenancyState, vpc: str) -> object:
-    """What a VPC's part is made of; comparing two is quick, as resources that did not change are the same objects."""
+    """What a VPC is made of, but for its policies.
+
+    Comparing two is quick, as resources that did not change are the same objects.
+    """
     gates = state.gates(vpc)
+    services = [state.services[gate.service] for gate in gates.values()]
+    return (state.vpcs[vpc], state.members(vpc), gates, services)
+
+
+def _policies(state: TenancyState, vpc: str) -> object:
+    """A VPC's policies, and its tenant's."""
     return (
-        state.vpcs[vpc],
-        state.members(vpc),
-        gates,
-        [state.services[gate.service] for gate in gates.values()],
         state.index.of(Relation.POLICIES, (Kind.VPCS, vpc)),
         state.index.of(Relation.POLICIES, (Kind.TENANTS, state.vpcs[vpc].tenant)),
     )

@@ -12,15 +12,13 @@ from ipaddress import IPv4Address
 
 from controller.tenancy.checks import why_not_in
 from controller.tenancy.ground import Ground
+from controller.tenancy.groups import Ordered
 from controller.tenancy.model import Endpoint, Policy, Protocol, VpcNode
 from controller.tenancy.refusals import Refused, Why
 from controller.tenancy.state import TenancyState
-from controller.tenancy.verdicts import in_order
 
 _LAST_PORT = 65_535
 _PROTOCOLS = (Protocol.TCP, Protocol.UDP, Protocol.ICMP)
-_Ordered = list[tuple[str, Policy]]
-"""A VPC's policies in the order in which they decide."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def explain(
     if isinstance(found, Answer):
         return found
     name, target = found
-    ordered = in_order(state.policies_for(vpc))
+    ordered = Ordered(state, vpc)
     if isinstance(target, Endpoint):
         return _to_endpoint(state, ordered, vpc, host, name, probe)
     return _to_node(state, ordered, vpc, host, name, probe)
@@ -138,7 +136,7 @@ def matrix(state: TenancyState, probes: Iterable[Probe] = (PING,)) -> Iterator[C
     Targets in other VPCs are included: nothing reaches them, though the address may mean something else nearer by.
     """
     tries = tuple(probes)
-    orders = {vpc: in_order(state.policies_for(vpc)) for vpc in state.vpcs}
+    orders = {vpc: Ordered(state, vpc) for vpc in state.vpcs}
     for vpc, host in sorted(state.nodes):
         ordered = orders[vpc]
         for (other, name), node in sorted(state.nodes.items()):
@@ -226,20 +224,20 @@ def _at(state: TenancyState, vpc: str, ip: IPv4Address, probe: Probe) -> tuple[s
     return Answer(False, f"{reason[0].upper()}{reason[1:]}.", vpc=vpc)
 
 
-def _to_node(state: TenancyState, ordered: _Ordered, vpc: str, source: str, target: str, probe: Probe) -> Answer:
+def _to_node(state: TenancyState, ordered: Ordered, vpc: str, source: str, target: str, probe: Probe) -> Answer:
     if source == target:
         return Answer(True, f"{source} is the source itself, so nothing leaves it.", vpc=vpc)
     if probe.port is None and probe.protocol is not Protocol.ICMP:
         raise Refused(Why.INVALID, f"{probe.protocol.value} to a node goes to a port", "port")
     members = state.members(vpc)
-    for name, policy in ordered:
+    for name, policy in ordered.policies:
         target_named = _names_node(policy, target, members[target])
         if target_named and _from(policy, source, members[source]) and _about(policy, probe):
             return _decided(name, policy, vpc, None)
-    return Answer(False, f"No policy of VPC {vpc} or its tenant allows it.", vpc=vpc)
+    return Answer(False, ordered.silence, vpc=vpc)
 
 
-def _to_endpoint(state: TenancyState, ordered: _Ordered, vpc: str, source: str, name: str, probe: Probe) -> Answer:
+def _to_endpoint(state: TenancyState, ordered: Ordered, vpc: str, source: str, name: str, probe: Probe) -> Answer:
     gate = state.gates(vpc)[name]
     service = state.services[gate.service]
     translation = Translation(name, gate.service, service.node, gate.ip, gate.port, service.port)
@@ -249,13 +247,13 @@ def _to_endpoint(state: TenancyState, ordered: _Ordered, vpc: str, source: str, 
     if probe.port not in (gate.port, None):
         return Answer(False, f"Endpoint {name} has port {gate.port}, not {probe.port}.", vpc=vpc)
     node = state.members(vpc)[source]
-    for policy_name, policy in ordered:
+    for policy_name, policy in ordered.policies:
         target = policy.destination
         everything = not (target.nodes or target.groups or target.endpoints or target.kinds)
         named = everything or name in target.endpoints or service.kind in target.kinds
         if named and _from(policy, source, node) and _about(policy, Probe(Protocol.TCP, gate.port)):
             return _decided(policy_name, policy, vpc, translation)
-    return Answer(False, f"No policy of VPC {vpc} or its tenant allows it.", vpc=vpc, translation=translation)
+    return Answer(False, ordered.silence, vpc=vpc, translation=translation)
 
 
 def _decided(name: str, policy: Policy, vpc: str, translation: Translation | None) -> Answer:

@@ -184,8 +184,8 @@ class Store:
     def subscribe(self, callback: Callback) -> None:
         """Have a function called with the states before and after each change, in order.
 
-        It is called after the change is on disk and before the method that made it returns. It must neither change the
-        store nor wait for anything, or changes would be told out of order.
+        It is called after the change is on disk and before the method that made it returns. It must not change the
+        store. While it waits, others of the same thread may make further changes; it is called with them meanwhile.
         """
         self._callbacks.append(callback)
 

@@ -1,8 +1,9 @@
 """What a VPC's policies let through, for all pairs at once.
 
-The policies are put in the order in which they decide: highest priority first, and denials before permissions of the
-same priority. Which of them apply to a source, and which to a destination, are sets of bits; what applies to a pair is
-their intersection, and pairs with the same intersection share one answer. So the work grows with policies plus pairs.
+Policies decide in order: highest priority first, and denials before permissions of the same priority. Which of them
+apply to a source, and which to a destination, are sets of bits; what applies to a pair is their intersection, and pairs
+with the same intersection share one answer. So the work grows with policies plus pairs. A policy that comes or goes
+changes its bit, and tells whom it is about, so that nothing else needs another look.
 
 The answer for a pair is a set of ports for each protocol, of which rules are made that only permit. Thus the order of
 policies needs no priorities of rules.
@@ -10,8 +11,8 @@ policies needs no priorities of rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from controller.tenancy import ports
 from controller.tenancy.model import Endpoint, Policy, Protocol, ServiceKind, StorageService, VpcNode
@@ -36,17 +37,39 @@ NOTHING = Allowed()
 
 def in_order(policies: Mapping[str, Policy]) -> list[tuple[str, Policy]]:
     """Policies in the order in which they decide."""
-    return sorted(policies.items(), key=lambda item: (-item[1].priority, item[1].action != "deny", item[0]))
+    return sorted(policies.items(), key=lambda item: _rank(*item))
+
+
+def _rank(name: str, policy: Policy) -> tuple[int, bool, str]:
+    return (-policy.priority, policy.action != "deny", name)
+
+
+def go_on(_: int) -> None:
+    """Do not pause."""
+
+
+@dataclass
+class Touched:
+    """What a change of policies may have changed, by source.
+
+    Attributes:
+        nodes: Destinations among the nodes.
+        doors: Endpoints.
+    """
+
+    nodes: dict[str, set[str]] = field(default_factory=dict)
+    doors: dict[str, set[str]] = field(default_factory=dict)
 
 
 class Verdicts:
-    """The verdicts of one VPC.
+    """The verdicts of one VPC, kept up as policies come, change and go.
 
     Args:
         policies: Those that apply in the VPC, by name.
         members: Its nodes by host.
         gates: Its endpoints by name.
         services: Its endpoints' services by name.
+        pause: Called now and then with a measure of what was done since.
     """
 
     def __init__(
@@ -55,16 +78,22 @@ class Verdicts:
         members: Mapping[str, VpcNode],
         gates: Mapping[str, Endpoint],
         services: Mapping[str, StorageService],
+        pause: Callable[[int], None] = go_on,
     ) -> None:
-        self._policies = [policy for _, policy in in_order(policies)]
-        self._gates = gates
+        self._members, self._gates = members, gates
+        self._kinds = {name: services[gate.service].kind for name, gate in gates.items()}
+        self._known = dict(policies)
+        ordered = in_order(policies)
+        pause(len(ordered))
+        self._policies: list[Policy] = [policy for _, policy in ordered]
+        self._ranks = [_rank(*item) for item in ordered]
+        self._slots = {name: slot for slot, (name, _) in enumerate(ordered)}
+        self._free: list[int] = []
         self._pairs: dict[int, Allowed] = {0: NOTHING}
         self._opened: dict[tuple[int, int], bool] = {}
-        self._index(members, gates, services)
+        self._index(pause)
 
-    def _index(
-        self, members: Mapping[str, VpcNode], gates: Mapping[str, Endpoint], services: Mapping[str, StorageService]
-    ) -> None:
+    def _index(self, pause: Callable[[int], None]) -> None:
         sources, targets, doors = _Bits(), _Bits(), _Bits()
         for number, policy in enumerate(self._policies):
             source, target = policy.source, policy.destination
@@ -73,9 +102,65 @@ class Verdicts:
             targets.add(number, target.nodes, target.groups, every=every)
             if policy.protocol in (Protocol.TCP, Protocol.ANY):
                 doors.add(number, target.endpoints, target.kinds, every=every)
-        self._sources = {host: sources.of(host, node.groups) for host, node in members.items()}
-        self._targets = {host: targets.of(host, node.groups) for host, node in members.items()}
-        self._doors = {name: doors.of(name, (services[gate.service].kind,)) for name, gate in gates.items()}
+            pause(1)
+        self._sources = {host: sources.of(host, node.groups) for host, node in self._members.items()}
+        self._targets = {host: targets.of(host, node.groups) for host, node in self._members.items()}
+        self._doors = {name: doors.of(name, (kind,)) for name, kind in self._kinds.items()}
+
+    def update(self, policies: Mapping[str, Policy]) -> Touched:
+        """Take other policies; which verdicts may be others now."""
+        touched = Touched()
+        old, self._known = self._known, dict(policies)
+        gone = [name for name in old if name not in policies]
+        changed = [name for name, policy in policies.items() if (was := old.get(name)) is not policy and was != policy]
+        for name in (*gone, *(name for name in changed if name in old)):
+            slot = self._slots.pop(name)
+            self._free.append(slot)
+            for table, names in self._mark(self._policies[slot], touched):
+                for each in names:
+                    table[each] &= ~(1 << slot)
+        for name in changed:
+            slot = self._free.pop() if self._free else len(self._policies)
+            if slot == len(self._policies):
+                self._policies.append(policies[name])
+                self._ranks.append(_rank(name, policies[name]))
+            self._policies[slot], self._ranks[slot] = policies[name], _rank(name, policies[name])
+            self._slots[name] = slot
+            for table, names in self._mark(policies[name], touched):
+                for each in names:
+                    table[each] |= 1 << slot
+        if touched.nodes or touched.doors:
+            # A number may mean another policy now.
+            self._pairs, self._opened = {0: NOTHING}, {}
+        return touched
+
+    def _mark(self, policy: Policy, touched: Touched) -> list[tuple[dict[str, int], list[str]]]:
+        """Note what a policy is about; the tables in which it has a bit, and where."""
+        source, target = policy.source, policy.destination
+        froms = self._matching(source.nodes, source.groups, every=not (source.nodes or source.groups))
+        every = not (target.nodes or target.groups or target.endpoints or target.kinds)
+        nodes = self._matching(target.nodes, target.groups, every=every)
+        doors: list[str] = []
+        if policy.protocol in (Protocol.TCP, Protocol.ANY):
+            doors = [
+                name for name, kind in self._kinds.items() if every or name in target.endpoints or kind in target.kinds
+            ]
+        for host in froms:
+            if nodes:
+                touched.nodes.setdefault(host, set()).update(nodes)
+            if doors:
+                touched.doors.setdefault(host, set()).update(doors)
+        return [(self._sources, froms), (self._targets, nodes), (self._doors, doors)]
+
+    def _matching(self, names: Iterable[str], groups: Iterable[str], *, every: bool) -> list[str]:
+        """The nodes that are named, or in one of the groups."""
+        if every:
+            return list(self._members)
+        wanted = set(groups)
+        found = {name for name in names if name in self._members}
+        if wanted:
+            found.update(host for host, node in self._members.items() if not wanted.isdisjoint(node.groups))
+        return list(found)
 
     def between(self, source: str, target: str) -> Allowed:
         """What a node may open towards another one."""
@@ -98,7 +183,7 @@ class Verdicts:
         ranked: dict[Protocol, list[tuple[int, int, bool]]] = {Protocol.TCP: [], Protocol.UDP: []}
         undecided = {Protocol.TCP, Protocol.UDP, Protocol.ICMP}
         icmp = False
-        for number in _numbers(applicable):
+        for number in self._in_order(applicable):
             policy = self._policies[number]
             allow = policy.action == "allow"
             for protocol in tuple(undecided):
@@ -116,8 +201,11 @@ class Verdicts:
                 break
         return Allowed(ports.decide(ranked[Protocol.TCP]), ports.decide(ranked[Protocol.UDP]), icmp)
 
+    def _in_order(self, applicable: int) -> list[int]:
+        return sorted(_numbers(applicable), key=self._ranks.__getitem__)
+
     def _first(self, applicable: int, port: int) -> bool:
-        for number in _numbers(applicable):
+        for number in self._in_order(applicable):
             policy = self._policies[number]
             if not policy.ports or any(ports_.first <= port <= ports_.last for ports_ in policy.ports):
                 return policy.action == "allow"

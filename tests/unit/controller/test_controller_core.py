@@ -513,3 +513,24 @@ def test_a_clock_that_leaps_does_everything_once(core: Core) -> None:
     wake_ns = lively.next_ns()
     assert wake_ns is not None
     assert wake_ns > 365 * 86_400 * 10**9
+
+
+def test_links_of_switches_that_never_came_are_no_news() -> None:
+    """Without switches nothing is said of links; with one, of those that it has; with all, of none any more."""
+    core = Core(PLAN, Options(lldp_interval_ns=0, startup_ns=1000, gather_ns=0))
+
+    def told() -> list[str]:
+        return [entry.message for entry in core.journal.since(0) if entry.kind is Kind.LINK]
+
+    core.handle(Tick(), 0)
+    core.handle(Tick(), 5000)
+    assert core.usable.shunned
+    assert told() == []
+    talk = Talk(core)
+    talk.now_ns = 6000
+    name = talk.session.name
+    talk.say(Connected(1, ports_of(talk.session)))
+    own = [link.name for link in PLAN.fabric.links_of(name) if PLAN.fabric.by_name[link.a].is_switch]
+    own = [link for link in own if link in core.usable.reasons]
+    assert own
+    assert sorted(message.split(" is avoided: ")[0] for message in told()) == sorted(own)

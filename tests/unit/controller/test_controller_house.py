@@ -10,14 +10,14 @@ import controller
 FOLDER = Path(controller.__file__).parent
 GREEN = {
     *("green.py", "driver.py", "elector.py", "pending.py", "process.py"),
-    *("rest/connection.py", "rest/server.py", "rest/streams.py"),
+    *("rest/connection.py", "rest/server.py", "rest/streams.py", "slices.py"),
 }
 """Modules that use green threads; those that know Ryu, whose names begin with ``ryu_``, do so too."""
 SHELL = {
     *GREEN,
     *("__init__.py", "__main__.py", "assembly.py", "cli.py", "config.py", "log.py"),
     *("client/__init__.py", "client/client.py", "client/stream.py", "client/wire.py"),
-    *("tenancy/database.py", "tenancy/leases.py", "tenancy/migrations.py", "tenancy/store.py"),
+    *("tenancy/claim.py", "tenancy/database.py", "tenancy/leases.py", "tenancy/migrations.py", "tenancy/store.py"),
 }
 """Modules that touch the world: files, sockets, clocks. All others decide."""
 IMPURE = {

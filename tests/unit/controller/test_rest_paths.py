@@ -32,6 +32,9 @@ class Switches:
     def declare(self, plan: Plan, layers: dict[str, Program], note: str) -> None:
         settle(self._backend.core, self._backend.core.declare(plan, layers, note, 0))
 
+    def warn(self, message: str) -> None:
+        self._backend.core.warn(message, 0)
+
 
 def declared(design: str) -> Api:
     """Two VPCs with equal addresses; each has a volume, on another storage node, and two endpoints on one address."""

@@ -188,3 +188,21 @@ def test_the_order_of_policies_is_the_priority_then_denial() -> None:
         assert explain(declaring.state, SITE.ground, "g0", "g1", "tcp", 1).policy == names[1]
         declaring.state = declaring.state.delete(Kind.POLICIES, (names[2],))
         assert not explain(declaring.state, SITE.ground, "g0", "g1", "icmp").allowed
+
+
+def test_reasons_name_groups_that_nobody_is_in() -> None:
+    """What no policy allows says which policies wait for nodes of a group, the first few of them; denials do not."""
+    declaring = Declaring(SITE).tenant("a", "va").node("va/g0", "10.0.0.1").node("va/g1", "10.0.0.2")
+    declaring.service("s", "st0", 80).endpoint("va/e", "s", "10.0.9.9", 80)
+    declaring.policy("no", vpc="va", action="deny", protocol="udp", source={"groups": ["lost"]})
+    plain = "No policy of VPC va or its tenant allows it."
+    assert explain(declaring.state, SITE.ground, "g0", "g1", "icmp").reason == plain
+    declaring.policy("p", vpc="va", source={"groups": ["trainers"]}, destination={"groups": ["x", "y"]})
+    expected = f"{plain} No node of it is in some groups: policy p is for trainers, x, y."
+    for target, protocol, port in (("g1", "icmp", None), ("e", "tcp", None), ("g1", "tcp", 80)):
+        assert explain(declaring.state, SITE.ground, "g0", target, protocol, port).reason == expected
+    for name in "qrst":
+        declaring.policy(name, tenant="a", source={"groups": ["trainers"]})
+    assert explain(declaring.state, SITE.ground, "g0", "g1", "icmp").reason.endswith("; and 2 more.")
+    declaring.node("va/g0", "10.0.0.1", "trainers").node("va/g1", "10.0.0.2", "x", "y")
+    assert explain(declaring.state, SITE.ground, "g0", "g1", "icmp").policy == "p"
