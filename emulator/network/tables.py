@@ -3,7 +3,7 @@
 A next hop whose line has no carrier is not used, at either end, from the moment on that the line fails: of equal next
 hops the others take over, and a line of the table without any is unreachable. Linux could be left to skip such next
 hops (``ignore_routes_with_linkdown``, or what it does by itself where an interface goes down). But then it looks on for
-the next shorter prefix, which is about other addresses: two nodes at a broken link would send packets back and forth
+the next shorter prefix, which is about other addresses: in fat trees and twisted tori packets then go back and forth
 until their time to live ends. So no line ever goes; what it leads to does.
 """
 
