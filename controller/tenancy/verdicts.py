@@ -70,6 +70,9 @@ class Verdicts:
         gates: Its endpoints by name.
         services: Its endpoints' services by name.
         pause: Called now and then with a measure of what was done since.
+
+    Attributes:
+        looked: How many policies were looked at for answers so far.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Verdicts:
         self._members, self._gates = members, gates
         self._kinds = {name: services[gate.service].kind for name, gate in gates.items()}
         self._known = dict(policies)
+        self.looked = 0
         ordered = in_order(policies)
         pause(len(ordered))
         self._policies: list[Policy] = [policy for _, policy in ordered]
@@ -185,6 +189,7 @@ class Verdicts:
         icmp = False
         for number in self._in_order(applicable):
             policy = self._policies[number]
+            self.looked += 1
             allow = policy.action == "allow"
             for protocol in tuple(undecided):
                 if policy.protocol not in (protocol, Protocol.ANY):

@@ -72,12 +72,13 @@ class VpcCompiler:
         for source, targets in pairs.items():
             row = self._opened[source]
             for target in targets:
+                looked = self._verdicts.looked
                 allowed = self._verdicts.between(source, target) if target != source else NOTHING
                 if allowed != row.get(target, NOTHING):
                     row[target] = allowed
                     stale.setdefault(source, set()).add(target)
                     stale.setdefault(target, set()).add(source)
-                pause(_PAIR_WORK)
+                pause(_PAIR_WORK + self._verdicts.looked - looked)
         moved = {host: names for host in doors if (names := self._opens(host)) != self._doors[host]}
         self._doors.update(moved)
         for host in moved:
@@ -112,6 +113,7 @@ class VpcCompiler:
             opened, asked = self._opened[source].get(target, NOTHING), self._opened[target].get(source, NOTHING)
             if (opened, asked) not in known:
                 known[opened, asked] = access.shapes(opened, asked)
+                pause(len(known[opened, asked]))
             wanted = known[opened, asked]
             before = rows.pop(target, {})
             if wanted:
