@@ -2,6 +2,9 @@
 
 Switches of a fabric become bridges joined by patch ports, hosts become dummy ports. Packets are put in and flows traced
 with ``ovs-appctl``; that is an oracle for the project's own model of a switch, written by others.
+
+``python -m tests.support.dummy_ovs fabric.json 127.0.0.1:6653`` gives a controller the switches of a fabric to try
+things with, until it is interrupted. Nobody sends packets there.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
+import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from emulator.model.codec import fabric_from_json
 from emulator.model.fabric import Fabric
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -187,3 +195,30 @@ def _daemon(stack: ExitStack, ovs: DummyOvs, *argv: str) -> None:
             process.wait()
 
     stack.callback(end)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the switches of a fabric file until Ctrl-C or SIGTERM."""
+    if len(arguments) != 2:
+        sys.stderr.write("usage: python -m tests.support.dummy_ovs FABRIC.json ADDRESS:PORT\n")
+        return 2
+    if missing():
+        sys.stderr.write(f"not installed: {', '.join(missing())}\n")
+        return 3
+    fabric = fabric_from_json(json.loads(Path(arguments[0]).read_text()))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="icgw-ovs-") as folder,
+        dummy_ovs(Path(folder)) as ovs,
+    ):
+        ovs.build(fabric, f"tcp:{arguments[1]}")
+        sys.stdout.write(f"switches: {' '.join(node.name for node in fabric.switches)}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

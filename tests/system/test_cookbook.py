@@ -17,7 +17,7 @@ from controller.client import wait_ready
 from controller.config import load_fabric
 from tests.support.controller_process import running_controller
 from tests.support.cookbook import Example, examples, mismatch
-from tests.support.dummy_ovs import dummy_ovs, missing
+from tests.support.dummy_ovs import missing
 
 TIMEOUT_S = 60
 WAIT_NS = TIMEOUT_S * 10**9
@@ -36,7 +36,8 @@ class Reader:
         self._stack = ExitStack()
         self._address = ""
         self._variables = {**os.environ, "PYTHONPATH": str(repository)}
-        self._switches = 0
+        self._controllers = 0
+        self._openflow = ""
 
     def __enter__(self) -> Reader:
         return self
@@ -49,6 +50,9 @@ class Reader:
         command = example.command
         if "-m controller" in command:
             self._start(shlex.split(command.removesuffix("&")))
+            return ""
+        if "-m tests.support.dummy_ovs" in command:
+            self._connect(shlex.split(command.removesuffix("&")))
             return ""
         if command.startswith("api="):
             self._variables["api"] = f"http://{self._address}"
@@ -77,7 +81,7 @@ class Reader:
             process.wait(TIMEOUT_S)
 
     def _start(self, words: list[str]) -> None:
-        """Start a controller with the document's options on free ports, and connect switches to the first one."""
+        """Start a controller with the document's options on free ports."""
         options = dict(zip(words[3::2], words[4::2], strict=True))
         assert words[1:3] == ["-m", "controller"]
         assert {"--listen", "--rest"} < options.keys()
@@ -87,17 +91,27 @@ class Reader:
             if name in options:
                 value = options.pop(name)
                 more += [name, value if value == ":memory:" else str(self._folder / value)]
-        folder = self._folder / f"controller-{self._switches}"
+        folder = self._folder / f"controller-{self._controllers}"
         folder.mkdir()
+        self._controllers += 1
         controller = self._stack.enter_context(running_controller(folder, fabric, options.pop("--design"), (), *more))
         assert options.keys() == {"--listen", "--rest"}
-        self._address = controller.rest
-        if self._switches == 0:
-            self._switches = len(fabric.switches)
-            (self._folder / "ovs").mkdir()
-            ovs = self._stack.enter_context(dummy_ovs(self._folder / "ovs"))
-            ovs.build(fabric, f"tcp:{controller.openflow}")
-            wait_ready(f"http://{controller.rest}", self._switches, WAIT_NS)
+        self._address, self._openflow = controller.rest, controller.openflow
+
+    def _connect(self, words: list[str]) -> None:
+        """Connect switches to the controller that was started last."""
+        assert words[1:3] == ["-m", "tests.support.dummy_ovs"]
+        file, address = words[3:]
+        assert address == "127.0.0.1:6653"
+        argv = [sys.executable, *words[1:3], file, self._openflow]
+        process = subprocess.Popen(argv, cwd=self._folder, env=self._variables, stdout=subprocess.PIPE, text=True)
+        self._stack.callback(process.wait, TIMEOUT_S)
+        self._stack.callback(process.terminate)
+        assert process.stdout
+        with process.stdout:
+            names = process.stdout.readline().split()[1:]
+        assert len(names) == len(load_fabric(self._folder / file).switches)
+        wait_ready(f"http://{self._address}", len(names), WAIT_NS)
 
 
 def test_every_command_prints_what_stands_below_it(tmp_path: Path, repository: Path) -> None:
