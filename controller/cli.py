@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from controller import log
 from controller.assembly import Controller
-from controller.config import Settings, load_fabric, load_services, parse_address, parse_interval
+from controller.config import Settings, load_fabric, load_services, parse_address, parse_gateways, parse_interval
 from controller.designs import Design
 from controller.paths import Spread
 from controller.rest.tokens import load_tokens
@@ -69,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="look what is connected so often (%(default)s; 0: never)",
     )
+    parser.add_argument(
+        "--gateway",
+        action="append",
+        default=[],
+        metavar="NAME=SOCKET",
+        help="tell that gateway's daemon, at its control socket, what tenants may do (may be repeated)",
+    )
     parser.add_argument("--log", type=Path, metavar="FILE", help="log there instead of to standard error")
     parser.add_argument("--debug", action="store_true", help="log everything, tracebacks included")
     return parser
@@ -91,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             redundant=arguments.redundant,
             balance_interval_ns=parse_interval(arguments.balance, "--balance"),
             lldp_interval_ns=parse_interval(arguments.lldp_interval, "--lldp-interval"),
+            gateways=parse_gateways(arguments.gateway, "--gateway"),
         )
         controller = Controller(settings)
         log.set_up(arguments.log, debug=arguments.debug)

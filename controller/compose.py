@@ -43,6 +43,16 @@ class Composer:
         """The design's part without any resources."""
         return self._base
 
+    @property
+    def site(self) -> Site:
+        """The fabric and who visits which node."""
+        return self._site
+
+    @property
+    def ground(self) -> Ground:
+        """What tenants' resources are checked against."""
+        return self._site.ground
+
     def layers(self, state: TenancyState, pause: Callable[[int], None] = go_on) -> tuple[Plan, dict[str, Program]]:
         """What switches should hold with these resources, in layers that do not overlap.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -14,9 +16,10 @@ from controller.rest.tokens import check_exposure
 from controller.services import Service, services_from_json
 from emulator.errors import ScenarioError, TopologyError
 from emulator.model.codec import fabric_from_json
-from emulator.model.fabric import Fabric
+from emulator.model.fabric import Fabric, Role
 
 _NS = 10**9
+_MOST_SOCKET_BYTES = 107
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.001, 3600.0
 
 
@@ -57,6 +60,7 @@ class Settings:
         redundant: Another controller shares the store, and takes over if this one ends.
         balance_interval_ns: Time between looks at the links' loads; 0: large flows are not moved.
         lldp_interval_ns: Time between rounds of discovery; 0: no discovery.
+        gateways: Control sockets of the gateways that are told what tenants may do, by the hosts' names.
     """
 
     fabric: Fabric
@@ -70,6 +74,7 @@ class Settings:
     redundant: bool = False
     balance_interval_ns: int = 0
     lldp_interval_ns: int = 10 * _NS
+    gateways: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.store is not None and not self.store.strip():
@@ -78,7 +83,20 @@ class Settings:
             raise ScenarioError("with --store, services are resources that are declared in the store", key="--services")
         if self.redundant and self.store in (None, ":memory:"):
             raise ScenarioError("needs a file that both controllers share: --store FILE", key="--redundant")
+        if self.gateways:
+            self._check_gateways()
         check_exposure(self.rest.host, self.tokens)
+
+    def _check_gateways(self) -> None:
+        if self.store is None:
+            raise ScenarioError("gateways are told what tenants may do: needs --store", key="--gateway")
+        if self.design is not Design.GATEWAY:
+            raise ScenarioError(f"nothing passes a gateway with --design {self.design.value}", key="--gateway")
+        for name in self.gateways:
+            node = self.fabric.by_name.get(name)
+            if node is None or node.role is not Role.GATEWAY:
+                gateways = ", ".join(node.name for node in self.fabric.with_role(Role.GATEWAY)) or "none"
+                raise ScenarioError(f"{name!r} is no gateway of the fabric; there are: {gateways}", key="--gateway")
 
 
 def parse_address(text: str, key: str) -> Address:
@@ -98,6 +116,27 @@ def parse_address(text: str, key: str) -> Address:
     if not colon or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
         raise ScenarioError(f"{text!r} is not an address with a port, like 127.0.0.1:6653 or [::1]:6653", key=key)
     return Address(host, int(port))
+
+
+def parse_gateways(texts: Sequence[str], key: str) -> dict[str, str]:
+    """Read some of ``gw0=/run/gw0``: a host and the path of its daemon's control socket.
+
+    Raises:
+        ScenarioError: It is something else, or a host or a path is there twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not name or not path or "\0" in path:
+            raise ScenarioError(f"{text!r} is not a host and the path of a socket, like gw0=/run/gw0", key=key)
+        if len(os.fsencode(path)) > _MOST_SOCKET_BYTES:
+            raise ScenarioError(f"{name}: the socket's path is longer than {_MOST_SOCKET_BYTES} bytes", key=key)
+        if name in found:
+            raise ScenarioError(f"{name} is there twice", key=key)
+        if path in found.values():
+            raise ScenarioError(f"{path} is there twice", key=key)
+        found[name] = path
+    return found
 
 
 def parse_interval(text: str, key: str) -> int:

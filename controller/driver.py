@@ -13,10 +13,10 @@ from typing import Any
 
 from controller.core import Core
 from controller.designs import Plan
-from controller.events import Command, Event, Tick
+from controller.events import Command, Deposed, Elected, Event, Tick
 from controller.flows import Program
 from controller.green import eventlet
-from controller.journal import Entry, Severity
+from controller.journal import Entry, Kind, Severity
 
 LOG = logging.getLogger("controller")
 _NS = 10**9
@@ -33,11 +33,13 @@ class Driver:
     Attributes:
         core: As given.
         execute: Takes the core's commands; to be set before anything happens.
+        office_changed: Called after this controller was elected or deposed.
     """
 
     def __init__(self, core: Core, crashed: Callable[[BaseException], None]) -> None:
         self.core = core
         self.execute: Callable[[Command], None] = _nowhere
+        self.office_changed: Callable[[], None] = lambda: None
         self._crashed = crashed
         self._timer: Any = None
         self._changed = eventlet.event.Event()
@@ -47,6 +49,12 @@ class Driver:
         """Give the core an event."""
         now_ns = self._now_ns()
         self._take(self.core.handle(event, now_ns))
+        if isinstance(event, (Elected, Deposed)):
+            self.office_changed()
+
+    def note(self, kind: Kind, message: str, *, severity: Severity = Severity.INFO, **fields: object) -> None:
+        """Note something in the journal that does not concern the core."""
+        self.core.journal.add(self._now_ns(), kind, message, severity=severity, **fields)
 
     def declare(self, plan: Plan, layers: Mapping[str, Program], note: str) -> None:
         """Give the core other layers."""

@@ -39,6 +39,8 @@ class Kind(str, Enum):
     """A tenant's change, and that it is installed."""
     BALANCE = "balance"
     """A large flow was moved."""
+    GATEWAY = "gateway"
+    """A gateway's daemon: connected, told, lost, or not to be told."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -18,6 +19,8 @@ from controller.config import Address
 from controller.declared import Declared
 from controller.driver import Driver
 from controller.elector import Elector
+from controller.gateways.connections import Connections
+from controller.gateways.fleet import Fleet
 from controller.green import eventlet
 from controller.lease import Election
 from controller.rest.api import Api
@@ -58,13 +61,19 @@ def run(controller: Controller) -> int:
         if controller.store is not None and controller.composer is not None:
             Declared(controller.store, controller.composer, driver, Slices(), eventlet.semaphore.Semaphore())
         app = switches.serve(driver)
+        gateways = None
+        if settings.gateways and controller.store is not None and controller.composer is not None:
+            fleet = Fleet(controller.composer.site, settings.gateways, controller.store.state, driver.note)
+            gateways = Connections(driver, fleet)
+            controller.store.subscribe(gateways.declared)
+            gateways.start()
         election = None
         if settings.redundant and controller.store is not None:
             election = Election(f"{addresses['rest']} ({os.getpid()})")
             elector = Elector(election, controller.store, driver)
             app.demoted = elector.lost
             eventlet.spawn_n(elector.run)
-        backend = LiveBackend(driver, app, controller.ground, controller.store, election)
+        backend = LiveBackend(driver, app, controller.ground, controller.store, election, gateways)
         switches.accept(openflow, len(controller.core.sessions))
         eventlet.spawn_n(serve_rest, Api(backend, settings.tokens), rest)
         eventlet.spawn_n(_wait_signal, wake, stop)
@@ -78,6 +87,8 @@ def run(controller: Controller) -> int:
             addresses["openflow"],
             addresses["rest"],
         )
+        # What is there now mostly stays; looking for garbage among all of it would hold everything up now and then.
+        gc.freeze()
         sys.stdout.write(json.dumps(addresses) + "\n")
         sys.stdout.flush()
         number: int = stop.wait()

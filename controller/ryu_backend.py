@@ -13,6 +13,8 @@ from controller import ryu_codec as codec
 from controller import ryu_rules
 from controller.driver import Driver
 from controller.flows import Group
+from controller.gateways.connections import Connections
+from controller.gateways.fleet import GatewayStatus
 from controller.lease import Election
 from controller.rest.backend import Standing, Tallies
 from controller.ryu_app import FabricApp
@@ -31,10 +33,17 @@ class LiveBackend:
         ground: What declarations are checked against.
         store: The declared resources, or None.
         election: This controller among several, or None.
+        gateways: The connections to gateways, or None.
     """
 
     def __init__(
-        self, driver: Driver, app: FabricApp, ground: Ground, store: Store | None, election: Election | None
+        self,
+        driver: Driver,
+        app: FabricApp,
+        ground: Ground,
+        store: Store | None,
+        election: Election | None,
+        gateways: Connections | None = None,
     ) -> None:
         self.core = driver.core
         self.journal = driver.core.journal
@@ -43,6 +52,7 @@ class LiveBackend:
         self._driver = driver
         self._app = app
         self._election = election
+        self._gateways = gateways
         self._ofctl = Ofctl(
             lambda datapath, message: app.switch(datapath.id).ask(message),
             lambda datapath, message: app.switch(datapath.id).change(message),
@@ -97,6 +107,14 @@ class LiveBackend:
             failovers=self.core.repair.count,
             reconciliations=sum(session.corrected for session in self.core.sessions.values()),
         )
+
+    def gateways(self) -> list[GatewayStatus]:
+        """How the gateways are."""
+        return self._gateways.statuses() if self._gateways is not None else []
+
+    def gateway_statistics(self, name: str) -> dict[str, Any] | None:
+        """A gateway's own figures, fresh."""
+        return self._gateways.statistics(name) if self._gateways is not None else None
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
         """What a ``get_…`` function of Ryu's ``ofctl_v1_3`` returns for a switch, without the outer dictionary."""

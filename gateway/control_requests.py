@@ -93,8 +93,8 @@ class Profiled(Protocol):
 class Steered(Protocol):
     """A daemon that decides about flows by policies."""
 
-    def policies(self) -> dict[str, Any]:
-        """``revision`` and ``policies``."""
+    def policies(self, known: int | None = None) -> dict[str, Any]:
+        """``revision`` and ``policies``, which are None if the revision still is *known*."""
         ...
 
     def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
@@ -350,7 +350,7 @@ def _carry_out(request: messages.Request, daemon: Controlled) -> dict[str, Any]:
     steered: Steered = _offers(daemon, Steered, op)
     match request:
         case messages.GetPolicies():
-            return steered.policies()
+            return steered.policies(request.known)
         case messages.SetPolicies():
             return {"revision": steered.set_policies(request.policies, request.if_revision)}
         case messages.ListFlows():

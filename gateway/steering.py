@@ -199,6 +199,7 @@ class Steering:
         self._changed = changed
         self._policies = policies_of(self._told)
         self._revision = 0
+        self._is_from_outside = False
         self.now_ns = 0
 
     def tell(self, told: Configuration) -> None:
@@ -208,6 +209,7 @@ class Steering:
             ValueError: It cannot be; nothing changed.
         """
         self._configure(told, policies_of(told))
+        self._is_from_outside = False
 
     def _configure(self, told: Configuration, policies: messages.Policies) -> None:
         self._pipeline.configure(self._fit(told))
@@ -215,9 +217,10 @@ class Steering:
         self._revision += 1
         self._changed(None)
 
-    def policies(self) -> dict[str, Any]:
+    def policies(self, known: int | None = None) -> dict[str, Any]:
         """See `Steered`."""
-        return {"revision": self._revision, "policies": self._policies.model_dump(mode="json")}
+        policies = None if known == self._revision else self._policies.model_dump(mode="json")
+        return {"revision": self._revision, "policies": policies}
 
     def set_policies(self, policies: messages.Policies, if_revision: int | None = None) -> int:
         """See `Steered`."""
@@ -229,11 +232,12 @@ class Steering:
             self._configure(configuration_of(policies, self._told), policies)
         except ValueError as error:
             raise messages.Refused(messages.ErrorCode.INVALID, messages.one_line(f"policies: {error}")) from None
+        self._is_from_outside = True
         return self._revision
 
     def export(self) -> dict[str, Any]:
         """What was decided from outside, for `adopt` in a successor; None instead of policies: only the file was."""
-        policies = self._policies.model_dump(mode="json") if self._revision else None
+        policies = self._policies.model_dump(mode="json") if self._is_from_outside else None
         flows = self._pipeline.flows
         outside = [
             _message_of(flows.key(number), flows, number) for number in flows.numbers() if flows.is_outside(number)
@@ -248,7 +252,7 @@ class Steering:
         """
         if state["policies"] is not None:
             self.set_policies(messages.parse_policies(state["policies"]))
-            self._revision = state["revision"]
+        self._revision = state["revision"]
         if state["flows"]:
             self.install_flows([messages.Flow.model_validate(flow, strict=False) for flow in state["flows"]])
 

@@ -6,6 +6,7 @@
                                                   ^   '-> WRITING --policies.set--> READY
                                                   '------ conflict ---'
     any --disconnected--> OFFLINE        refused: REFUSED until other policies are wanted
+    READY --check, and somebody else changed it--> WRITING
 
 The session makes what the gateway has equal to what is wanted, whatever the gateway had before, whoever else changed
 it, and however often the connection is lost.
@@ -20,8 +21,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from emulator.messages.gateway import VERSION, ErrorCode, Flow, FlowKey, Policies
+from emulator.messages.gateway import MAX_LINE_BYTES, VERSION, ErrorCode, Flow, FlowKey, Policies
 
+_MOST_ANSWER_BYTES = 1 << 26
+_CHECK = "check"
+"""Stands for a ``policies.get`` that is asked only to see whether anything changed."""
 _NEEDED = frozenset({"policies.get", "policies.set"})
 
 
@@ -46,6 +50,7 @@ class GatewaySession:
     Attributes:
         phase: What the session waits for.
         revision: Revision of the policies that the gateway has, None: not known.
+        mode: What kind of daemon it is; None: it did not say.
         problem: Why the gateway is not as wanted and will not be by itself; None: it is, or will be.
         results: Answers to `install`, `delete` and `statistics` by the numbers that these returned.
     """
@@ -54,6 +59,7 @@ class GatewaySession:
         self.name = name
         self.phase = Phase.OFFLINE
         self.revision: int | None = None
+        self.mode: str | None = None
         self.problem: str | None = None
         self.results: dict[int, dict[str, Any]] = {}
         self._wanted = wanted
@@ -74,6 +80,7 @@ class GatewaySession:
         """The connection is lost: what was asked is not answered any more."""
         self.phase = Phase.OFFLINE
         self.revision = None
+        self.mode = None
         self.problem = None
         self._asked.clear()
         self._inbox = b""
@@ -90,7 +97,26 @@ class GatewaySession:
     def received(self, data: bytes) -> bytes:
         """Bytes came: returns what is to be sent."""
         *lines, self._inbox = (self._inbox + data).split(b"\n")
+        if len(self._inbox) > _MOST_ANSWER_BYTES:
+            self._inbox = b""
+            return self._refuse(f"an answer of more than {_MOST_ANSWER_BYTES} bytes")
         return b"".join(self._answered(line) for line in lines if line.strip())
+
+    def check(self) -> bytes:
+        """See whether the gateway still is as wanted: returns what is to be sent."""
+        if self.phase is not Phase.READY:
+            return b""
+        return self._ask("policies.get", _CHECK, known=self.revision)
+
+    @property
+    def wanted(self) -> Policies:
+        """What the gateway is to be told."""
+        return self._wanted
+
+    @property
+    def oldest(self) -> int | None:
+        """Number of the oldest question without an answer."""
+        return min(self._asked, default=None)
 
     # What can be asked once the session is ready
 
@@ -112,9 +138,9 @@ class GatewaySession:
         line = self._ask(op, **fields)
         return self._number, line
 
-    def _ask(self, op: str, **fields: Any) -> bytes:
+    def _ask(self, op: str, purpose: str | None = None, **fields: Any) -> bytes:
         self._number += 1
-        self._asked[self._number] = op
+        self._asked[self._number] = purpose or op
         return json.dumps({"v": VERSION, "id": self._number, "op": op, **fields}).encode() + b"\n"
 
     # Answers
@@ -122,13 +148,17 @@ class GatewaySession:
     def _answered(self, line: bytes) -> bytes:
         try:
             answer = json.loads(line)
+            if answer["v"] != VERSION:
+                self._asked.clear()
+                return self._refuse(f"a daemon that speaks version {ascii(answer['v'])[:20]}, not {VERSION}")
             number, ok = answer["id"], answer["ok"]
             result = answer["result"] if ok else answer["error"]
             op = self._asked.pop(number)
         except (ValueError, KeyError, TypeError, RecursionError):
+            self._asked.clear()
             return self._refuse(f"an answer that cannot be understood: {line[:80]!a}")
         try:
-            if op not in ("hello", "policies.get", "policies.set"):
+            if op not in ("hello", "policies.get", "policies.set", _CHECK):
                 self.results[number] = answer
                 return b""
             if ok:
@@ -139,11 +169,14 @@ class GatewaySession:
 
     def _done(self, op: str, result: dict[str, Any]) -> bytes:
         if op == "hello":
+            self.mode = str(result["mode"])
             missing = _NEEDED - set(result["operations"])
             if result["version"] != VERSION or missing:
                 return self._refuse(f"a {result['mode']} daemon of version {result['version']} takes no policies")
             return self._read()
-        if op == "policies.get":
+        if op == _CHECK and (self.phase is not Phase.READY or result["revision"] == self.revision):
+            return b""  # as it was, or what is being written finds out itself
+        if op in ("policies.get", _CHECK):
             has = Policies.model_validate(result["policies"], strict=False)
         elif self._written is None:
             raise ValueError("nothing was written")
@@ -164,7 +197,11 @@ class GatewaySession:
         self.problem = None
         self._written = self._wanted
         policies = self._wanted.model_dump(mode="json")
-        return self._ask("policies.set", policies=policies, if_revision=self.revision)
+        line = self._ask("policies.set", policies=policies, if_revision=self.revision)
+        if len(line) > MAX_LINE_BYTES:
+            del self._asked[self._number]
+            return self._refuse(f"its policies take {len(line)} bytes, and a request has at most {MAX_LINE_BYTES}")
+        return line
 
     def _failed(self, op: str, code: str, message: str) -> bytes:
         if op == "policies.set" and code == ErrorCode.CONFLICT:

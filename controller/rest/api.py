@@ -6,9 +6,10 @@ import logging
 from collections.abc import Mapping
 
 from controller.rest.auth import Tokens, authenticate, authorize, check_browser
-from controller.rest.backend import Backend, Declined, NotConnected, Silent, Unacceptable
+from controller.rest.backend import Backend, Declined, NotConnected, Silent, SilentGateway, Unacceptable
 from controller.rest.events import EventResource
 from controller.rest.fabric import FabricResources
+from controller.rest.gateways import GatewayResources
 from controller.rest.health import HealthResource
 from controller.rest.http import MOST_SHOWN, Problem, Request, Response, parse_request, problem_response
 from controller.rest.metrics import MetricsResource
@@ -26,6 +27,7 @@ from emulator.errors import ControllerError
 LOG = logging.getLogger("controller.rest")
 _RESOURCES = (
     *(FabricResources, PathResources, SwitchResources, HealthResource, EventResource),
+    GatewayResources,
     *(TenancyResources, ReachabilityResource, MetricsResource, RyuStats, RyuChanges, RyuTopology),
 )
 
@@ -97,7 +99,7 @@ def _problem(error: Exception, what: str) -> Problem:
         return error
     if isinstance(error, NotConnected):
         return Problem(503, str(error))
-    if isinstance(error, Silent):
+    if isinstance(error, Silent | SilentGateway):
         return Problem(504, str(error))
     if isinstance(error, Unacceptable):
         return Problem(501 if error.unsupported else 400, str(error))

@@ -6,12 +6,13 @@ a message and waits for its answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from controller.core import Core
 from controller.flows import Group
+from controller.gateways.fleet import GatewayStatus
 from controller.journal import Journal
 from controller.stats import FlowStat, GroupStat, PortStat
 from controller.tenancy.ground import Ground
@@ -41,6 +42,18 @@ class Silent(ControllerError):
 
     def __str__(self) -> str:
         return f"switch {self.dpid:#x} did not answer within {self.timeout_s:g} s"
+
+
+class SilentGateway(ControllerError):
+    """A gateway did not answer in time."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        super().__init__(name, timeout_s)
+        self.name = name
+        self.timeout_s = timeout_s
+
+    def __str__(self) -> str:
+        return f"gateway {self.name} did not answer within {self.timeout_s:g} s"
 
 
 class Unacceptable(ControllerError):
@@ -146,6 +159,16 @@ class Backend(Protocol):
 
     def tallies(self) -> Tallies:
         """Counts since the start."""
+
+    def gateways(self) -> Sequence[GatewayStatus]:
+        """How the gateways that this controller tells what to do are."""
+
+    def gateway_statistics(self, name: str) -> dict[str, Any] | None:
+        """A gateway's own figures, fresh; None: it is not connected, or is none that can be asked.
+
+        Raises:
+            SilentGateway: It did not answer in time.
+        """
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
         """What a ``get_…`` function of Ryu's ``ofctl_v1_3`` returns for a switch, without the outer dictionary.

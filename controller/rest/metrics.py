@@ -13,7 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from controller.flows import Table
-from controller.rest.backend import Backend, NotConnected, Silent, Tallies
+from controller.gateways.session import Phase
+from controller.rest.backend import Backend, NotConnected, Silent, SilentGateway, Tallies
+from controller.rest.gateways import frames_by_reason
 from controller.rest.gauge_labels import flow_labels
 from controller.rest.http import Request, Response
 from controller.rest.parameters import Choice
@@ -30,6 +32,7 @@ _METER_COUNTS = ("flow_count", "byte_in_count", "packet_in_count")
 _BAND_COUNTS = ("byte_band_count", "packet_band_count")
 _DP = ("dp_id", "dp_name")
 _PORT = (*_DP, "port", "port_description")
+_GATEWAY = ("gateway",)
 _BPS_PER_KBPS = 1000
 
 
@@ -94,6 +97,7 @@ class _Scrape(Collector):
             up.add_metric(labels, float(answered))
         yield from self._families.values()
         yield from self._counters()
+        yield from self._gateways()
 
     def _switch(self, dpid: int, labels: tuple[str, str]) -> None:
         session = self._core.sessions[dpid]
@@ -178,6 +182,28 @@ class _Scrape(Collector):
             value=tallies.reconciliations,
         )  # fmt: skip
         yield GaugeMetricFamily("icgw_ready", "whether everything is as planned", value=float(self._core.ready))
+
+    def _gateways(self) -> Iterator[Metric]:
+        ready = GaugeMetricFamily("icgw_gateway_ready", "whether a gateway has what it should", labels=_GATEWAY)
+        rules = GaugeMetricFamily("icgw_gateway_rules", "rules that a gateway should have", labels=_GATEWAY)
+        counts = {
+            "connections": CounterMetricFamily("icgw_gateway_connections", "connections to it", labels=_GATEWAY),
+            "disconnections": CounterMetricFamily("icgw_gateway_disconnections", "connections lost", labels=_GATEWAY),
+            "refusals": CounterMetricFamily("icgw_gateway_refusals", "policies it did not take", labels=_GATEWAY),
+        }
+        frames = CounterMetricFamily("icgw_gateway_frames", "frames by their fate", labels=(*_GATEWAY, "reason"))
+        for status in self._backend.gateways():
+            ready.add_metric((status.name,), float(status.state is Phase.READY))
+            rules.add_metric((status.name,), status.rules)
+            for name, family in counts.items():
+                family.add_metric((status.name,), getattr(status, name))
+            try:
+                figures = self._backend.gateway_statistics(status.name)
+            except SilentGateway:
+                figures = None
+            for reason, count in frames_by_reason(figures).items():
+                frames.add_metric((status.name, reason), count)
+        yield from (ready, rules, *counts.values(), frames)
 
 
 def _by_switch(tallies: Tallies) -> tuple[tuple[str, str, Mapping[int, int]], ...]:

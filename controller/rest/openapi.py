@@ -27,6 +27,7 @@ _TAGS = {
     "fabric": "The network and the ways through it.",
     "switches": "What switches hold and count.",
     "controller": "The controller itself.",
+    "gateways": "Daemons that carry tenants' storage traffic, and what they were told.",
     "tenants": "What tenants and the operator declare.",
     "ryu": "Ryu's own resources, for scripts written for them.",
 }

@@ -247,9 +247,10 @@ class SetProfile(_Request):
 
 
 class GetPolicies(_Request):
-    """What the gateway was told last, and its revision."""
+    """What the gateway was told last, and its revision; without the policies if the revision still is *known*."""
 
     op: Literal["policies.get"]
+    known: Annotated[int, Field(ge=0)] | None = None
 
 
 class SetPolicies(_Request):

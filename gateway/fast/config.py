@@ -117,23 +117,33 @@ class FastConfig:
     def for_host(
         self, macs: Mapping[int, bytes], own: frozenset[IPv4Address], mtus: Mapping[int, int]
     ) -> Configuration:
-        """The pipeline's configuration on a host.
+        """The pipeline's configuration on a host: what the file says, fitted to it; see `fitted`."""
+        return self.fitted(self.configuration, macs, own, mtus)
+
+    def fitted(
+        self, told: Configuration, macs: Mapping[int, bytes], own: frozenset[IPv4Address], mtus: Mapping[int, int]
+    ) -> Configuration:
+        """A configuration, from wherever it comes, as it has to be on a host.
 
         Args:
-            macs: Its ports' Ethernet addresses, from which next hops are reached.
-            own: Its own addresses, which are the kernel's business whoever asks.
+            told: What somebody wants.
+            macs: The ports' Ethernet addresses, from which next hops are reached that name no address of their own.
+            own: The host's own addresses, which are the kernel's business whoever asks.
             mtus: Longest IP packet of each port.
+
+        Raises:
+            ValueError: A next hop is behind a port that there is not.
         """
-        told = self.configuration
-        hops = [
-            replace(
-                hop,
-                source_mac=macs[hop.port],
-                max_bytes=min(hop.max_bytes, self._most_bytes(hop, mtus[hop.port])),
-                tunnel=replace(hop.tunnel, source_mac=macs[hop.port]) if hop.tunnel else None,
-            )
-            for hop in told.next_hops
-        ]
+        hops = []
+        for number, hop in enumerate(told.next_hops, start=1):
+            if hop.port not in macs:
+                raise ValueError(f"next hop {number} is behind port {hop.port}: there are {len(macs)} ports, from 0")
+            mac, tunnel = macs[hop.port], hop.tunnel
+            if tunnel is not None and not any(tunnel.source_mac):
+                tunnel = replace(tunnel, source_mac=mac)
+            most = min(hop.max_bytes, self._most_bytes(hop, mtus[hop.port]))
+            source_mac = hop.source_mac if any(hop.source_mac) else mac
+            hops.append(replace(hop, source_mac=source_mac, max_bytes=most, tunnel=tunnel))
         tenants = {*told.tenants.by_port.values(), *told.tenants.by_vlan.values()}
         named = {(route.tenant, route.network) for route in told.routes}
         local = [

@@ -54,6 +54,8 @@ class FastDaemon:
 
     Attributes:
         handed_over: Whether a successor has taken everything.
+        handed: What was offered to a successor; None: nothing.
+        config: What is in force of the file.
     """
 
     mode = "fast"
@@ -72,8 +74,9 @@ class FastDaemon:
         self._started = started
         self._final: dict[str, Any] | None = None
         self.handed_over = False
+        self.handed: dict[str, Any] | None = None
         self._path = path
-        self._config = config
+        self.config = config
         self._ports = ports
         self._control_path = control
         self._offloader = None
@@ -94,7 +97,7 @@ class FastDaemon:
         ports = self._ports
         figures = {
             "mode": self.mode,
-            "kind": self._config.kind.value,
+            "kind": self.config.kind.value,
             **self._forwarder.as_json(),
             "copies": ports.copies.as_json(),
         }
@@ -125,16 +128,26 @@ class FastDaemon:
         """
         config = load_fast(self._path)
         for name in _FIXED:
-            if getattr(config, name) != getattr(self._config, name):
+            if getattr(config, name) != getattr(self.config, name):
                 raise ScenarioError("this cannot change while the daemon runs", file=str(self._path), key=name)
-        ports = self._ports
-        _configure(self._pipeline, self._path, config.for_host(ports.macs, own_addresses(), ports.mtus))
-        self._config = config
+        try:
+            # Policies from elsewhere end here: what holds now is the file, and whoever asks for policies is told so.
+            if self._steering is not None:
+                self._steering.tell(config.configuration)
+            else:
+                self._pipeline.configure(self._fitted(config.configuration))
+        except ValueError as error:
+            raise ScenarioError(str(error), file=str(self._path)) from None
+        self.config = config
         rejected = 0
         if self._offloader is not None:
             rejected = self._offloader.revalidate()
             self.rejected += rejected
         return {"rules": len(config.configuration.rules), "offloaded_flows_removed": rejected}
+
+    def _fitted(self, told: Configuration) -> Configuration:
+        """A configuration as it has to be on this host, whose addresses may be others than before."""
+        return self.config.fitted(told, self._ports.macs, own_addresses(), self._ports.mtus)
 
     @property
     def _steered(self) -> FastSteering:
@@ -142,13 +155,13 @@ class FastDaemon:
         if self._steering is None:
             from gateway.fast.steering import FastSteering
 
-            self._steering = FastSteering(self._pipeline, self._offloader)
+            self._steering = FastSteering(self._pipeline, self._offloader, self.config.configuration, self._fitted)
         self._steering.now_ns = self._now_ns
         return self._steering
 
-    def policies(self) -> dict[str, Any]:
+    def policies(self, known: int | None = None) -> dict[str, Any]:
         """See `Steered`; revision 0 is what the file says."""
-        return self._steered.policies()
+        return self._steered.policies(known)
 
     def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
         """See `Steered`."""
@@ -174,8 +187,8 @@ class FastDaemon:
         """
         if self._forwarder.draining:
             raise GatewayError("the daemon is about to end: there is nothing to take over")
-        if self._config.kind is not PortKind.AF_XDP:
-            raise GatewayError(f"ports of kind {self._config.kind.value} do not change hands: only af_xdp does")
+        if self.config.kind is not PortKind.AF_XDP:
+            raise GatewayError(f"ports of kind {self.config.kind.value} do not change hands: only af_xdp does")
         for unsteer in self._ports.unsteer:
             unsteer()
         # No program gives a packet to the sockets any more; what it gave them before is forwarded.
@@ -186,13 +199,14 @@ class FastDaemon:
             if self._forwarder.flush():
                 break
         if self._offloader is not None:
-            self._offloader.step(self._time_ns(), self._config.idle_ns)
+            self._offloader.step(self._time_ns(), self.config.idle_ns)
         state = {
             "kind": self.mode,
-            "interfaces": [port.interface for port in self._config.ports],
+            "interfaces": [port.interface for port in self.config.ports],
             "steering": self._steered.export(),
             "counters": self._pipeline.counters.export(),
         }
+        self.handed = state
         self._final = self.stats()
         if self._ports.offload is not None:
             self._ports.offload.leave()
@@ -222,11 +236,11 @@ class FastDaemon:
     def forward(self, standby: Standby) -> None:
         """Forward what was collected while nobody served the ports, and collect no more."""
         wait_for_processors()
-        standby.forward(self._pipeline, self._config.batch_frames, self._time_ns)
+        standby.forward(self._pipeline, self.config.batch_frames, self._time_ns)
         standby.close()
 
     def _stays(self) -> bool:
-        return self._stopping and self._config.offload is not None and self._config.offload.stay
+        return self._stopping and self.config.offload is not None and self.config.offload.stay
 
     def stop(self) -> None:
         """See `Controlled`."""
@@ -270,7 +284,7 @@ class FastDaemon:
     def _step(self, timer: Timer) -> None:
         now_ns = self._time_ns()
         if self._offloader is not None:
-            self._offloader.step(now_ns, self._config.idle_ns)
+            self._offloader.step(now_ns, self.config.idle_ns)
         timer.arm(now_ns + self._step_ns)
 
     def _time_ns(self) -> int:
@@ -310,10 +324,3 @@ def _watcher(port: Port) -> Handler:
             port.check()
 
     return watch
-
-
-def _configure(pipeline: Pipeline, path: Path, configuration: Configuration) -> None:
-    try:
-        pipeline.configure(configuration)
-    except ValueError as error:
-        raise ScenarioError(str(error), file=str(path)) from None

@@ -6,7 +6,8 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,13 @@ def _serve(
             ports.close()
         if daemon.handed_over or not daemon.gave_up_ports:
             return figures
-        listener, started = None, lambda _daemon: None
+        # The successor failed: the next daemon has what this one was told, and goes on.
+        config, listener, started = daemon.config, None, partial(_go_on, daemon.handed)
+
+
+def _go_on(state: Mapping[str, Any] | None, daemon: FastDaemon) -> None:
+    if state is not None:
+        daemon.adopt(state)
 
 
 def _open_when_free(config: FastConfig, own: Iterable[IPv4Address], *, is_busy: bool) -> Ports:

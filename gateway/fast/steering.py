@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from emulator.messages import gateway as messages
-from gateway.dataplane.pipeline import Pipeline
+from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.fast.offloader import Offloader
 from gateway.steering import Steering, key_of
 
@@ -16,10 +16,18 @@ class FastSteering(Steering):
     Args:
         pipeline: The data plane.
         offloader: The offload's keeper; None: there is no offload.
+        told: What the daemon's file says, before it was fitted to the host.
+        fit: Fits a configuration to the host.
     """
 
-    def __init__(self, pipeline: Pipeline, offloader: Offloader | None) -> None:
-        super().__init__(pipeline)
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        offloader: Offloader | None,
+        told: Configuration,
+        fit: Callable[[Configuration], Configuration],
+    ) -> None:
+        super().__init__(pipeline, told, fit)
         self._offloader = offloader
 
     def set_policies(self, policies: messages.Policies, if_revision: int | None = None) -> int:

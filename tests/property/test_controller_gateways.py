@@ -102,6 +102,11 @@ class Sessions(RuleBasedStateMachine):
             self.up += self.session.received(piece)
 
     @rule()
+    def check(self) -> None:
+        if self.alive:
+            self.up += self.session.check()
+
+    @rule()
     def settle(self) -> None:
         """Once nothing else happens, the gateway has what is wanted after a few messages."""
         if not self.alive:
@@ -111,6 +116,15 @@ class Sessions(RuleBasedStateMachine):
             self.carry_down(1.0)
         assert self.session.phase is Phase.READY
         assert self.session.problem is None
+        assert self.session.oldest is None
+
+    @rule()
+    def settle_and_look(self) -> None:
+        """After a look, whatever others did meanwhile is undone."""
+        self.settle()
+        self.check()
+        self.settle()
+        assert self.daemon.has() == self.policies
 
     @invariant()
     def ready_means_written(self) -> None:

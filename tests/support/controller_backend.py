@@ -10,8 +10,9 @@ from controller.core import Core
 from controller.designs import Design, Plan, plan
 from controller.events import Applied, Apply, Command, Connected, Port, Read, TablesRead
 from controller.flows import Group, Purpose, cookie_of
+from controller.gateways.fleet import GatewayStatus
 from controller.journal import Journal, Kind, Severity
-from controller.rest.backend import Declined, Silent, Standing, Tallies, Unacceptable
+from controller.rest.backend import Declined, Silent, SilentGateway, Standing, Tallies, Unacceptable
 from controller.stats import FlowStat, GroupStat, PortStat
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
@@ -54,6 +55,8 @@ class FakeBackend:
         changes: What was to be changed.
         declines: Functions whose changes switches refuse.
         place: This controller among others.
+        fleet, figures: How gateways are, and what they count.
+        silent_gateways: Gateways that do not answer.
     """
 
     def __init__(self, made: Plan = PLAN, *, store: bool = False, journal: Journal | None = None) -> None:
@@ -70,6 +73,9 @@ class FakeBackend:
         self.changes: list[tuple[int, str, dict[str, Any], str | None]] = []
         self.declines: set[str] = set()
         self.place = Standing(name="one")
+        self.fleet: list[GatewayStatus] = []
+        self.figures: dict[str, dict[str, Any]] = {}
+        self.silent_gateways: set[str] = set()
         connect_all(self.core)
 
     def flows(self, dpid: int) -> list[FlowStat]:
@@ -115,6 +121,14 @@ class FakeBackend:
             failovers=2,
             reconciliations=1,
         )
+
+    def gateways(self) -> list[GatewayStatus]:
+        return self.fleet
+
+    def gateway_statistics(self, name: str) -> dict[str, Any] | None:
+        if name in self.silent_gateways:
+            raise SilentGateway(name, 10)
+        return self.figures.get(name)
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
         self._answering(dpid)

@@ -182,6 +182,9 @@ def test_a_successor_that_fails_leaves_things_as_they_were(tmp_path: Path) -> No
             _, err = wrong.process.communicate(timeout=60)
             assert "cannot take over" in err
             assert err.count("\n") == 1
+        with ControlClient(first.control) as client:
+            said = client.call("policies.get")["policies"]
+            client.call("policies.set", policies={**said, "rules": [{"allow": True, "protocol": 17}]})
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(str(first.control))
             asking.sendall(b'{"v":2,"id":1,"op":"upgrade"}\n')
@@ -198,4 +201,7 @@ def test_a_successor_that_fails_leaves_things_as_they_were(tmp_path: Path) -> No
                 break
         else:
             raise AssertionError("nothing is forwarded any more")
+        with ControlClient(first.control) as client:
+            said = client.call("policies.get")
+            assert (said["revision"], said["policies"]["rules"][0]["protocol"]) == (1, 17), "it knows what it was told"
         assert first.end()["pipeline"]["frames_in"] > 0

@@ -9,7 +9,8 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-GUESTS = [FOLDER / f"{name}_guest.py" for name in ("rings", "offload", "fast", "fast_ports", "fast_upgrade")]
+NAMES = ("rings", "offload", "fast", "fast_ports", "fast_control", "fast_upgrade")
+GUESTS = [FOLDER / f"{name}_guest.py" for name in NAMES]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from controller.core import State
+from controller.gateways.session import Phase
 from controller.rest.schemas.common import Answer, Count, DatapathId, PortNumber
 
 
@@ -158,6 +159,38 @@ class ControllerEntry(Answer):
     name: str
     active: bool
     holder: Annotated[str, Field(description="Name of the active one; empty: unknown.")]
+
+
+class GatewayEntry(Answer):
+    """A gateway that is told what tenants may do."""
+
+    name: str
+    socket: Annotated[str, Field(description="Path of its daemon's control socket.")]
+    state: Annotated[
+        Phase,
+        Field(description="`ready`: it has exactly what it should. `refused`: it will not, until that changes."),
+    ]
+    mode: Annotated[str | None, Field(description="What kind of daemon it is.")]
+    revision: Annotated[int | None, Field(description="Of the policies that it has.")]
+    problem: Annotated[str | None, Field(description="Why it is not as it should be.")]
+    tenants: Annotated[Count, Field(description="VPCs whose traffic it is to carry.")]
+    rules: Annotated[Count, Field(description="What it is to let through; it denies everything else.")]
+    routes: Count
+    connections: Count
+    disconnections: Count
+    refusals: Count
+
+
+class GatewayDetails(GatewayEntry):
+    """A gateway, and its own figures."""
+
+    statistics: Annotated[dict[str, Any] | None, Field(description="As the daemon counts; null: it is not connected.")]
+
+
+class GatewaysAnswer(Answer):
+    """All gateways."""
+
+    gateways: tuple[GatewayEntry, ...]
 
 
 class Health(Answer):

@@ -209,6 +209,37 @@ def test_wrong_arguments(tmp_path: Path, arguments: list[str], words: str, capsy
     _assert_one_line(capsys, words)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gateway", "gw0"], "'gw0' is not a host and the path of a socket, like gw0=/run/gw0"),
+        (["--gateway", "=/run/gw0"], "'=/run/gw0' is not a host and the path"),
+        (["--gateway", "gw0="], "'gw0=' is not a host and the path"),
+        (["--gateway", f"gw0=/{'x' * 107}"], "gw0: the socket's path is longer than 107 bytes"),
+        (["--gateway", "gw0=/a", "--gateway", "gw0=/b"], "gw0 is there twice"),
+        (["--gateway", "gw0=/a", "--gateway", "gw1=/a"], "/a is there twice"),
+        (["--gateway", "st0=/a"], "'st0' is no gateway of the fabric; there are: gw0, gw1"),
+        (["--gateway", "nobody=/a"], "'nobody' is no gateway of the fabric"),
+        (["--gateway", "gw0=/a", "--design", "shortest-path"], "nothing passes a gateway with --design shortest-path"),
+    ],
+)
+def test_wrong_gateways(tmp_path: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gateways that cannot be told anything are said to be so before anything is started."""
+    fabric, _ = good_files(tmp_path)
+    good = ["--fabric", str(fabric), "--design", "gateway", "--store", ":memory:"]
+    assert main([*good, *arguments]) == 2
+    _assert_one_line(capsys, "--gateway", words)
+
+
+def test_gateways_need_tenants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a store there is nothing that a gateway could be told."""
+    fabric, services = good_files(tmp_path)
+    assert (
+        main(["--fabric", str(fabric), "--services", str(services), "--design", "gateway", "--gateway", "gw0=/a"]) == 2
+    )
+    _assert_one_line(capsys, "--gateway", "gateways are told what tenants may do: needs --store")
+
+
 @pytest.mark.parametrize("option", ["--fabric", "--services", "--tokens"])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody writes into it, so that opening it the usual way would never end."""

@@ -9,7 +9,7 @@ import controller
 
 FOLDER = Path(controller.__file__).parent
 GREEN = {
-    *("green.py", "driver.py", "elector.py", "pending.py", "process.py"),
+    *("green.py", "driver.py", "elector.py", "pending.py", "process.py", "gateways/connections.py"),
     *("rest/connection.py", "rest/server.py", "rest/streams.py", "slices.py"),
 }
 """Modules that use green threads; those that know Ryu, whose names begin with ``ryu_``, do so too."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from emulator.errors import ScenarioError
 from gateway.dataplane.classify import Service
 from gateway.dataplane.pipeline import Pipeline
+from gateway.dataplane.route import NextHop, Route
 from gateway.fast.config import PortKind, load_fast
 from gateway.offload.steering import Hook
 from gateway.rings.xsk import Mode
@@ -104,6 +106,29 @@ def test_everything_is_taken_over(tmp_path: Path) -> None:
     )
     assert told.endpoints[0].tenant == 3
     Pipeline(told)
+
+
+def test_what_is_told_from_elsewhere_is_fitted_like_the_file(tmp_path: Path) -> None:
+    """Own addresses stay local, frames fit the ports, Ethernet addresses that were named stay; no port is made up."""
+    config = load_fast(written(tmp_path, WHOLE))
+    macs, own, mtus = {0: b"\2\0\0\0\0\1", 1: b"\2\0\0\0\0\2"}, frozenset({IPv4Address("10.9.0.1")}), {0: 1500, 1: 9000}
+    named, mac = b"\2\0\0\0\0\7", b"\2\0\0\0\2\1"
+    hops = [NextHop(0, mac, named), NextHop(1, mac, bytes(6), 5, None, 2000), NextHop(1, mac, named)]
+    told = replace(config.configuration, next_hops=hops, routes=[Route(3, ip_network("0.0.0.0/0"), 2)])
+    fitted = config.fitted(told, macs, own, mtus)
+    assert [(hop.source_mac, hop.max_bytes) for hop in fitted.next_hops] == [
+        (named, 1514),
+        (macs[1], 2000),
+        (named, 9014),
+    ]
+    assert [(route.tenant, str(route.network), route.next_hop) for route in fitted.routes] == [
+        (3, "0.0.0.0/0", 2),
+        (0, "10.9.0.1/32", 0),
+        (3, "10.9.0.1/32", 0),
+    ]
+    assert config.fitted(fitted, macs, own, mtus) == fitted, "what fits stays as it is"
+    with pytest.raises(ValueError, match="next hop 1 is behind port 7: there are 2 ports, from 0"):
+        config.fitted(replace(told, next_hops=[NextHop(7, mac, named)]), macs, own, mtus)
 
 
 def test_little_is_enough(tmp_path: Path) -> None:

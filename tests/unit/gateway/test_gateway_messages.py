@@ -498,3 +498,9 @@ def test_a_daemon_fits_what_it_is_told_and_hears_what_changed() -> None:
     assert steering.policies()["revision"] == 1
     steering.tell(Configuration(macs={0: b"\2" * 6}))
     assert (steering.policies()["revision"], len(heard)) == (2, 5)
+    assert steering.policies(known=2) == {"revision": 2, "policies": None}
+    assert steering.policies(known=1)["policies"] is not None
+    assert steering.export()["policies"] is None, "what a file says goes to no successor, which has a file of its own"
+    successor = Steering(pipeline)
+    successor.adopt(steering.export())
+    assert successor.policies()["revision"] == 2
