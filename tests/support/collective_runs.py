@@ -4,6 +4,7 @@ TORUS = """
 scenario: collectives
 question: Are results right, and times those of the model?
 topology: {kind: torus3d, x: 3, y: 2, z: 2}
+limits: {wall: 600 s}
 workloads:
   - {name: ring, kind: collective, algorithm: ring, begin: 48 B, end: 1 MiB, factor: 128, iterations: 2}
   - {name: auto, kind: collective, begin: 1 KiB, end: 4 MiB, factor: 64, iterations: 3, reduce_rate: 0 bit/s}
@@ -17,6 +18,7 @@ JOBS = """
 scenario: jobs
 question: Do jobs go on?
 topology: {kind: torus3d, x: 2, y: 2, z: 4, twist: 2}
+limits: {wall: 600 s}
 workloads:
   - {name: faults, kind: collective_job, size: 256 KiB, rounds: 24, detect: 100 us, react: 50 us}
   - {name: members, kind: collective_job, algorithm: torus-buckets, size: 64 KiB, rounds: 12,
