@@ -40,13 +40,13 @@ bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, the
 	@scripts/setup.sh --bench
 	@$(AS_USER) $(PYTHON) -m tests.bench
 
-bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 8 minutes)
+bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 15 minutes)
 	@scripts/setup.sh --bench
 	@$(AS_USER) mkdir -p $(RESULTS)
 	@$(PYTHON) -m tests.bench.dataplane compare --json $(RESULTS)/dataplane.json
 	@$(PYTHON) -m tests.bench.dataplane evidence
 	@$(PYTHON) -m tests.bench.dataplane memory offload
-	@$(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 3e6
+	@$(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 1e6
 
 calibrate: ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
 	@$(AS_USER) mkdir -p $(RESULTS)

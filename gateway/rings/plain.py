@@ -27,6 +27,9 @@ from gateway.rings.virtio import HEADER_BYTES, follow_frames
 _HEADROOM_BYTES = 128
 _FRAME_BYTES = 1 << 17
 """Super-packets have up to 64 KiB, and their headers."""
+_MOST_BYTES = (1 << 16) + 128
+"""Longest frame with its header. Not more: Python's allocator asks the kernel anew for each object of 128 KiB, which
+clears all of its pages."""
 _SO_RCVBUFFORCE, _SO_SNDBUFFORCE = 33, 32
 _BUFFER_BYTES = 1 << 24
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM})
@@ -84,7 +87,7 @@ class PlainPort:
         lengths = np.zeros(len(taken), dtype=np.int64)
         for offset in taken.tolist():
             try:
-                data = self._socket.recv(_FRAME_BYTES - _HEADROOM_BYTES)
+                data = self._socket.recv(_MOST_BYTES)
             except BlockingIOError:
                 break
             except OSError as error:

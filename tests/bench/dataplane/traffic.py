@@ -100,7 +100,7 @@ def frame(
     ends = IPv4Address(source).packed + IPv4Address(target).packed
     length = frame_bytes - 14
     ip = bytearray(struct.pack("!BBHHHBBH", 0x45, 0, length, 1, 0, 64, 17, 0) + ends)
-    ip[10:12] = struct.pack("!H", ones_complement(ip))
+    ip[10:12] = struct.pack("!H", ones_complement(bytes(ip)))
     data = bytes(length - 28)
     udp = bytearray(struct.pack("!HHHH", source_port, PORT, length - 20, 0))
     pseudo = ends + struct.pack("!BBH", 0, 17, length - 20)
