@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
 from emulator.errors import EmulatorError, MissingCapability
 from tests.bench.dataplane import calibrate, evidence, memory
+from tests.bench.dataplane.interrupts import watch_signals
 from tests.bench.dataplane.modes import MODES, chosen
 from tests.bench.dataplane.rates import SIZES
 from tests.bench.dataplane.results import show
@@ -44,15 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> int:
     """Measure what was asked for. Everything that was made is removed, also on Ctrl-C."""
     arguments = _parser().parse_args(sys.argv[1:] or ["compare"])
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    signal.signal(signal.SIGTERM, _interrupt)
+    watch_signals()
     try:
         if os.geteuid() != 0:
             raise MissingCapability("root's rights", "run as root: it makes namespaces and loads BPF programs")

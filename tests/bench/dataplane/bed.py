@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from emulator.errors import GatewayError
+from tests.bench.dataplane.interrupts import shielded
 from tests.support.netns_hosts import NamespaceHost
 from tests.support.rings_bed import Bed, bed
 
@@ -163,6 +165,41 @@ def _join(built: Bed, mtu: int) -> None:
         host.run(["ip", "link", "set", name, "up"])
 
 
+def _sweep() -> None:
+    """Remove namespaces whose tools Ctrl-C met, too: a terminal sends it to them as well."""
+    for left in Path("/run/netns").glob(f"b{os.getpid()}-*"):
+        subprocess.run(["ip", "netns", "delete", left.name], capture_output=True, check=False)
+
+
+def _build(undo: ExitStack, cpus: Cpus, mtu: int, *, coalesced: bool) -> Bench:
+    built = undo.enter_context(bed(mtu))
+    for name in ("gl", "gr"):
+        built.gw.run(["ethtool", "-K", name, "gro", "on"])
+    for host, name, address, mac in (
+        (built.left, "lh", "10.0.1.254", "02:00:00:00:01:fe"),
+        (built.right, "rh", "10.0.2.254", "02:00:00:00:02:fe"),
+    ):
+        host.run(["ip", "route", "add", "default", "via", address])
+        host.run(["ip", "neigh", "replace", address, "lladdr", mac, "dev", name, "nud", "permanent"])
+    if not coalesced:
+        _join(built, mtu)
+    before = _pollers()
+    _poll_by_threads(built.left, ["lh"] if coalesced else ["lh", "ld"], coalesced=coalesced)
+    _poll_by_threads(built.right, ["rh"] if coalesced else ["rh", "rd"], coalesced=coalesced)
+    hosts = _pollers() - before
+    _poll_by_threads(built.gw, ["gl", "gr"], coalesced=coalesced)
+    device = _pollers() - before - hosts
+    if not hosts or len(device) != 2:
+        raise GatewayError("the kernel does not let threads poll veth interfaces")
+    for thread in hosts:
+        os.sched_setaffinity(thread, {cpus.traffic})
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(SINK_PRIORITY))
+    for thread in device:
+        os.sched_setaffinity(thread, {cpus.device})
+        os.setpriority(os.PRIO_PROCESS, thread, _HIGHEST)
+    return Bench(built, cpus, mtu, sorted(device))
+
+
 @contextmanager
 def bench(cpus: Cpus, mtu: int, *, coalesced: bool) -> Iterator[Bench]:
     """Build it, and take it down.
@@ -173,30 +210,14 @@ def bench(cpus: Cpus, mtu: int, *, coalesced: bool) -> Iterator[Bench]:
         coalesced: Let poll loops look every 20 us while packets come, as network cards do under load; without it
             they are woken by each packet, which costs more and takes less time; the hosts are joined directly, too.
     """
-    with ExitStack() as undo:
-        built = undo.enter_context(bed(mtu))
-        for name in ("gl", "gr"):
-            built.gw.run(["ethtool", "-K", name, "gro", "on"])
-        for host, name, address, mac in (
-            (built.left, "lh", "10.0.1.254", "02:00:00:00:01:fe"),
-            (built.right, "rh", "10.0.2.254", "02:00:00:00:02:fe"),
-        ):
-            host.run(["ip", "route", "add", "default", "via", address])
-            host.run(["ip", "neigh", "replace", address, "lladdr", mac, "dev", name, "nud", "permanent"])
-        if not coalesced:
-            _join(built, mtu)
-        before = _pollers()
-        _poll_by_threads(built.left, ["lh"] if coalesced else ["lh", "ld"], coalesced=coalesced)
-        _poll_by_threads(built.right, ["rh"] if coalesced else ["rh", "rd"], coalesced=coalesced)
-        hosts = _pollers() - before
-        _poll_by_threads(built.gw, ["gl", "gr"], coalesced=coalesced)
-        device = _pollers() - before - hosts
-        if not hosts or len(device) != 2:
-            raise GatewayError("the kernel does not let threads poll veth interfaces")
-        for thread in hosts:
-            os.sched_setaffinity(thread, {cpus.traffic})
-            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(SINK_PRIORITY))
-        for thread in device:
-            os.sched_setaffinity(thread, {cpus.device})
-            os.setpriority(os.PRIO_PROCESS, thread, _HIGHEST)
-        yield Bench(built, cpus, mtu, sorted(device))
+    undo = ExitStack()
+    try:
+        with shielded():
+            ready = _build(undo, cpus, mtu, coalesced=coalesced)
+        yield ready
+    finally:
+        with shielded():
+            try:
+                undo.close()
+            finally:
+                _sweep()

@@ -15,6 +15,7 @@ import numpy as np
 
 from emulator.errors import GatewayError
 from tests.bench.dataplane.bed import GENERATOR_PRIORITY, Bench
+from tests.bench.dataplane.interrupts import shielded
 from tests.bench.dataplane.modes import REPOSITORY, STREAM_PORT
 from tests.bench.dataplane.peer import ECHO, MESSAGE_BYTES, SWALLOW
 
@@ -55,17 +56,20 @@ class Stream:
 def peer(bench: Bench) -> Iterator[None]:
     """Let the host on the right answer."""
     argv = [sys.executable, "-m", "tests.bench.dataplane.peer", str(STREAM_PORT)]
-    process = bench.bed.right.popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=REPOSITORY, start_new_session=True,
-        preexec_fn=lambda: _on(bench.cpus.traffic),
-    )  # fmt: skip
+    process = None
     try:
+        with shielded():
+            process = bench.bed.right.popen(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=REPOSITORY, start_new_session=True,
+                preexec_fn=lambda: _on(bench.cpus.traffic),
+            )  # fmt: skip
         if process.stdout is None or process.stdout.readline() != "ready\n":
             raise GatewayError("the host that is to answer does not run")
         yield
     finally:
-        process.kill()
-        process.communicate()
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
 def _on(cpu: int) -> None:

@@ -24,6 +24,7 @@ from rich.table import Table
 from emulator.errors import CommandError, EmulatorError, GatewayError, MissingCapability
 from tests.bench.dataplane.bed import Bench, Cpus, bench
 from tests.bench.dataplane.connections import measure_stream, peer
+from tests.bench.dataplane.interrupts import shielded
 from tests.bench.dataplane.modes import Mode, Running
 from tests.bench.dataplane.rates import MTUS, SIZES, as_observer, sink_for
 from tests.bench.dataplane.traffic import Generator, frame
@@ -64,11 +65,13 @@ def _sampled(built: Bench, data: Path) -> Iterator[None]:
     (asked, asks), (answered, answers) = os.pipe(), os.pipe()
     argv = [_perf(), "record", "-q", "-e", "cpu-clock", "-F", "5000", "-g", "-t", threads, "-o", str(data)]
     argv += ["-D", "-1", "--control", f"fd:{asked},{answers}"]
-    process = subprocess.Popen(
-        argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        pass_fds=(asked, answers), preexec_fn=lambda: as_observer(built),
-    )  # fmt: skip
+    process = None
     try:
+        with shielded():
+            process = subprocess.Popen(
+                argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                pass_fds=(asked, answers), preexec_fn=lambda: as_observer(built),
+            )  # fmt: skip
         os.close(answers)
         os.write(asks, b"enable\n")
         if not os.read(answered, 16):
@@ -79,7 +82,7 @@ def _sampled(built: Bench, data: Path) -> Iterator[None]:
     finally:
         for end in (asked, asks, answered):
             os.close(end)
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             process.kill()
             process.wait()
 

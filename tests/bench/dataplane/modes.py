@@ -20,6 +20,7 @@ from emulator.errors import GatewayError, MissingCapability
 from gateway.client import request
 from gateway.offload.steering import Attachment
 from tests.bench.dataplane.bed import Bench
+from tests.bench.dataplane.interrupts import shielded
 from tests.bench.dataplane.traffic import load
 from tests.support.dummy_ovs import SCHEMA, DummyOvs
 from tests.support.rings_bed import GW_LEFT_MAC, LEFT_MAC, RIGHT_MAC
@@ -86,24 +87,32 @@ def started(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a process of the device under test, on its CPU, from when it is ready until the block ends."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
-    process = bench.bed.gw.popen(
-        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        cwd=REPOSITORY, start_new_session=True, **options,
-    )  # fmt: skip
+    process = None
     try:
+        with shielded():
+            process = bench.bed.gw.popen(
+                argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                cwd=REPOSITORY, start_new_session=True, **options,
+            )  # fmt: skip
         if not ready(process):
             said = (process.communicate()[1] or "it said nothing").strip().splitlines()[-1]
             raise GatewayError(f"{Path(argv[0]).name} does not run: {said}")
         bench.own(process.pid)
         yield process
     finally:
-        bench.disown(process.pid)
-        process.terminate()
-        try:
-            process.communicate(timeout=_READY_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        if process is not None:
+            with shielded():
+                bench.disown(process.pid)
+                _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=_READY_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def _until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> bool:
@@ -138,8 +147,9 @@ def _fast(kind: str, *, offloaded: bool = False, apart: bool = False) -> Start:
             if offloaded:
                 maps = folder / "bpf"
                 maps.mkdir()
-                _run("mount", "-t", "bpf", "bpf", str(maps))
-                undo.callback(_run, "umount", str(maps))
+                with shielded():
+                    _run("mount", "-t", "bpf", "bpf", str(maps))
+                    undo.callback(_run, "umount", str(maps))
                 config["offload"] = {"folder": str(maps)}
             (folder / "fast.json").write_text(json.dumps(config))
             control = folder / "control"
