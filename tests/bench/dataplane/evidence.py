@@ -63,7 +63,9 @@ def _sampled(built: Bench, data: Path) -> Iterator[None]:
     """Sample the device's threads until the block ends."""
     threads = ",".join(map(str, built.tasks()))
     (asked, asks), (answered, answers) = os.pipe(), os.pipe()
-    argv = [_perf(), "record", "-q", "-e", "cpu-clock", "-F", "5000", "-g", "-t", threads, "-o", str(data)]
+    # It runs before everything else on its CPU, so it must not outlive this process, however that ends.
+    argv = ["setpriv", "--pdeathsig", "KILL", _perf(), "record", "-q", "-e", "cpu-clock", "-F", "5000", "-g"]
+    argv += ["-t", threads, "-o", str(data)]
     argv += ["-D", "-1", "--control", f"fd:{asked},{answers}"]
     process = None
     try:
