@@ -65,19 +65,28 @@ def _compile_all() -> dict[str, Path]:
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".o")
         os.close(handle)
         try:
-            argv = ["clang", *FLAGS, "-I", str(_ARCHITECTURE_HEADERS)]
-            argv += ["-c", str(SOURCES / f"{program}.bpf.c"), "-o", temporary]
-            try:
-                done = subprocess.run(argv, capture_output=True, text=True, check=False)
-            except OSError:
-                raise MissingCapability("clang", "run 'make setup', which compiles the XDP programs") from None
-            if done.returncode:
-                raise CommandError(argv, done.returncode, done.stderr)
+            compile_source(SOURCES / f"{program}.bpf.c", Path(temporary))
             Path(temporary).chmod(0o644)
             made[program] = Path(temporary).rename(folder / f"{program}.bpf.o")
         finally:
             Path(temporary).unlink(missing_ok=True)
     return made
+
+
+def compile_source(source: Path, target: Path) -> None:
+    """Compile one source of XDP programs.
+
+    Raises:
+        MissingCapability: There is no clang.
+        CommandError: The compiler refuses it.
+    """
+    argv = ["clang", *FLAGS, "-I", str(_ARCHITECTURE_HEADERS), "-c", str(source), "-o", str(target)]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError:
+        raise MissingCapability("clang", "run 'make setup', which compiles the XDP programs") from None
+    if done.returncode:
+        raise CommandError(argv, done.returncode, done.stderr)
 
 
 def main() -> int:

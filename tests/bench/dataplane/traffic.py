@@ -13,7 +13,6 @@ import queue
 import signal
 import socket
 import struct
-import subprocess
 import tempfile
 import threading
 import time
@@ -23,8 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from emulator.errors import CommandError, GatewayError
-from gateway.offload.build import FLAGS
+from emulator.errors import GatewayError
+from gateway.offload.build import compile_source
 from gateway.offload.libbpf import BpfObject, checked, library, possible_cpus
 from gateway.offload.maps import BpfMap
 from gateway.offload.steering import Attachment
@@ -74,18 +73,15 @@ def compiled(name: str) -> Path:
     """The programs of ``programs/<name>.bpf.c``, compiled once in a process.
 
     Raises:
-        CommandError: The compiler refuses.
+        MissingCapability: There is no compiler.
+        CommandError: It refuses.
     """
     global _folder
     if _folder is None:
         _folder = tempfile.TemporaryDirectory(prefix="icgw-bench-")
     target = Path(_folder.name) / f"{name}.bpf.o"
     if not target.exists():
-        argv = ["clang", *FLAGS, "-Wno-unused-parameter", "-D__TARGET_ARCH_x86", "-I", "/usr/include/x86_64-linux-gnu"]
-        argv += ["-c", str(SOURCES / f"{name}.bpf.c"), "-o", str(target)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CommandError(argv, done.returncode, done.stderr)
+        compile_source(SOURCES / f"{name}.bpf.c", target)
     return target
 
 
