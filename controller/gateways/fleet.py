@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from controller.gateways.policies import policies_for
+from controller.gateways.policies import connections, policies_for
 from controller.gateways.session import GatewaySession, Phase
 from controller.journal import Kind, Severity
 from controller.tenancy.site import Site
@@ -172,10 +172,11 @@ class Fleet:
         Returns:
             What is to be sent to each gateway.
         """
+        opened = connections(self._site, state)
         found: dict[str, bytes] = {}
         for name, gateway in self.gateways.items():
             try:
-                policies = policies_for(self._site, state, name)
+                policies = policies_for(self._site, opened, name)
             except ValidationError:
                 gateway.cannot(f"has more than {MAX_ENTRIES} rules or routes, and keeps those that it had")
                 continue

@@ -7,7 +7,7 @@ else, also if a switch should err.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network
 
 from controller.flows import IP_PROTO_TCP
@@ -21,8 +21,12 @@ PORT = 0
 """The one port of a gateway on a stick: frames leave where they came in."""
 
 
-def connections(site: Site, state: TenancyState, vpc: str) -> Iterator[Connection]:
-    """What the nodes of a VPC may open to its endpoints."""
+def connections(site: Site, state: TenancyState) -> list[Connection]:
+    """What the nodes of all VPCs may open to their endpoints."""
+    return [connection for vpc in sorted(state.vpcs) for connection in _connections_of(site, state, vpc)]
+
+
+def _connections_of(site: Site, state: TenancyState, vpc: str) -> Iterator[Connection]:
     gates = dict(sorted(state.gates(vpc).items()))
     services = {gate.service: state.services[gate.service] for gate in gates.values()}
     verdicts = Verdicts(state.policies_for(vpc), state.members(vpc), gates, services)
@@ -35,21 +39,16 @@ def connections(site: Site, state: TenancyState, vpc: str) -> Iterator[Connectio
                 yield Connection(site.places[host], str(node.ip), segment, gate, service, server)
 
 
-def policies_for(site: Site, state: TenancyState, gateway: str) -> Policies:
+def policies_for(site: Site, opened: Iterable[Connection], gateway: str) -> Policies:
     """What a gateway is to be told.
 
     Args:
         site: The fabric and who visits which node.
-        state: What is declared.
+        opened: All connections that may be opened; the gateway is told of those that it carries.
         gateway: Name of the gateway's host.
     """
     own = site.places[gateway]
-    carried = [
-        connection
-        for vpc in sorted(state.vpcs)
-        for connection in connections(site, state, vpc)
-        if gateway in site.forwarders(connection.client.host)
-    ]
+    carried = [connection for connection in opened if gateway in site.forwarders(connection.client.host)]
     hops: dict[tuple[str, int], int] = {}
     routes: dict[tuple[int, str], int] = {}
     rules: dict[Rule, None] = {}

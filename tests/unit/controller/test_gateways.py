@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller.gateways import fleet as fleets
 from controller.gateways.fleet import Fleet, Gateway, GatewayStatus
-from controller.gateways.policies import policies_for
+from controller.gateways.policies import connections, policies_for
 from controller.gateways.session import GatewaySession, Phase
 from controller.journal import Journal, Kind, Severity
 from controller.rest.api import Api
@@ -131,7 +131,7 @@ def test_a_fleet_follows_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> No
     fleet = Fleet(site, {"gw0": "/run/gw0", "gw1": "/run/gw1"}, state, noted)
     rules = {name: gateway.status().rules for name, gateway in fleet.gateways.items()}
     assert rules == {name: 2 if name == client else 0 for name in ("gw0", "gw1")}
-    assert fleet.gateways[client].session.wanted == policies_for(site, state, client)
+    assert fleet.gateways[client].session.wanted == policies_for(site, connections(site, state), client)
     monkeypatch.setattr(fleets, "policies_for", lambda *_: Policies.model_validate({"rules": [{}]}))
     fleet.want(state)
     assert fleet.gateways[client].status().rules == 2
