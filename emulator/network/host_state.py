@@ -8,6 +8,14 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from emulator.network.netlink import (
+    MAIN_TABLE,
+    NEXT_HOP,
+    ONLINK,
+    REPLACE,
+    ROUTE,
+    RTA_MULTIPATH,
+    RTA_OIF,
+    RTM_GETROUTE,
     RTM_NEWNEIGH,
     RTM_NEWROUTE,
     NetlinkSocket,
@@ -17,16 +25,10 @@ from emulator.network.netlink import (
     attributes,
 )
 
-_RTM_GETROUTE, _RTM_GETNEIGH = 26, 30
-_ROUTE = struct.Struct("=BBBBBBBBI")
-_NEXT_HOP = struct.Struct("=HBBi")
+_RTM_GETNEIGH = 30
 _NEIGHBOUR = struct.Struct("=BxxxiHBB")
-_RTA_OIF, _RTA_MULTIPATH = 4, 9
-_ONLINK = 4
 _BY_KERNEL = 2
-_MAIN_TABLE = 254
 _PERMANENT = 0x80
-_REPLACE = 0x400 | 0x100
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Forgotten:
         if not self.hops:
             return self.request
         parts = b"".join(hop.part for hop in self.hops if hop.index not in down)
-        body = self.request.body + attribute(_RTA_MULTIPATH, parts)
+        body = self.request.body + attribute(RTA_MULTIPATH, parts)
         return Request(RTM_NEWROUTE, body, self.request.what, self.request.flags)
 
 
@@ -78,31 +80,31 @@ def forgotten(kernel: NetlinkSocket, index: int, host: str) -> list[Forgotten]:
             parts = attributes(body, _NEIGHBOUR.size)
             tail = b"".join(attribute(one, parts[one]) for one in (1, 2))
             header = _NEIGHBOUR.pack(socket.AF_INET, index, _PERMANENT, 0, 0)
-            found.append(Forgotten(Request(RTM_NEWNEIGH, header + tail, f"host {host}: static ARP entry", _REPLACE)))
-    for body in kernel.dump(_RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *[0] * 8), f"{host}: routes"):
+            found.append(Forgotten(Request(RTM_NEWNEIGH, header + tail, f"host {host}: static ARP entry", REPLACE)))
+    for body in kernel.dump(RTM_GETROUTE, ROUTE.pack(socket.AF_INET, *[0] * 8), f"{host}: routes"):
         table, protocol = body[4], body[5]
-        if table != _MAIN_TABLE or protocol == _BY_KERNEL:
+        if table != MAIN_TABLE or protocol == _BY_KERNEL:
             continue
-        parts = attributes(body, _ROUTE.size)
-        hops = tuple(_next_hops(parts.get(_RTA_MULTIPATH, b"")))
+        parts = attributes(body, ROUTE.size)
+        hops = tuple(_next_hops(parts.get(RTA_MULTIPATH, b"")))
         what = f"host {host}: route"
-        if parts.get(_RTA_OIF) == struct.pack("=I", index):
-            found.append(Forgotten(Request(RTM_NEWROUTE, body, what, _REPLACE)))
+        if parts.get(RTA_OIF) == struct.pack("=I", index):
+            found.append(Forgotten(Request(RTM_NEWROUTE, body, what, REPLACE)))
         elif index in [hop.index for hop in hops]:
             rest = b"".join(
-                attribute(kind, value) for kind, value in attribute_list(body, _ROUTE.size) if kind != _RTA_MULTIPATH
+                attribute(kind, value) for kind, value in attribute_list(body, ROUTE.size) if kind != RTA_MULTIPATH
             )
-            found.append(Forgotten(Request(RTM_NEWROUTE, body[: _ROUTE.size] + rest, what, _REPLACE), hops))
+            found.append(Forgotten(Request(RTM_NEWROUTE, body[: ROUTE.size] + rest, what, REPLACE), hops))
     return found
 
 
 def _next_hops(data: bytes) -> Iterator[NextHop]:
     offset = 0
-    while offset + _NEXT_HOP.size <= len(data):
-        length, flags, weight, index = _NEXT_HOP.unpack_from(data, offset)
-        if length < _NEXT_HOP.size:
+    while offset + NEXT_HOP.size <= len(data):
+        length, flags, weight, index = NEXT_HOP.unpack_from(data, offset)
+        if length < NEXT_HOP.size:
             return
         # That it was dead or without carrier is the kernel's to say.
-        tail = data[offset + _NEXT_HOP.size : offset + length]
-        yield NextHop(index, _NEXT_HOP.pack(length, flags & _ONLINK, weight, index) + tail)
+        tail = data[offset + NEXT_HOP.size : offset + length]
+        yield NextHop(index, NEXT_HOP.pack(length, flags & ONLINK, weight, index) + tail)
         offset += length + (-length % 4)

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface
 
 from emulator.network.netlink import (
     CREATE,
+    REPLACE,
     RTM_DELLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
@@ -119,7 +120,7 @@ def add_neighbours(index: int, tails: Sequence[bytes], node: str) -> list[Reques
     header = _NDMSG.pack(socket.AF_INET, index, _PERMANENT, 0, 0)
     what = f"host {node}: static ARP entries"
     # Without NLM_F_EXCL: an entry that is there already is replaced.
-    return [Request(RTM_NEWNEIGH, header + tail, what, 0x400 | 0x100) for tail in tails]
+    return [Request(RTM_NEWNEIGH, header + tail, what, REPLACE) for tail in tails]
 
 
 def one(index: int) -> bytes:

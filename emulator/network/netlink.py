@@ -24,6 +24,15 @@ RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC = 36, 37, 38
 CREATE = 0x400 | 0x200
 """Flags of a request that makes something new: NLM_F_CREATE, NLM_F_EXCL."""
 
+REPLACE = 0x400 | 0x100
+"""Of one that takes the place of what is there, if anything is, at once: NLM_F_CREATE, NLM_F_REPLACE."""
+
+ROUTE, NEXT_HOP = struct.Struct("=BBBBBBBBI"), struct.Struct("=HBBi")
+"""`struct rtmsg` and `struct rtnexthop`."""
+
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PREFSRC, RTA_MULTIPATH = 1, 4, 5, 7, 9
+MAIN_TABLE, ONLINK = 254, 4
+
 _REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
 _ACK_TLVS = 0x200
 _ERROR, _DONE = 2, 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from types import MappingProxyType
@@ -12,15 +11,27 @@ from typing import NamedTuple, Protocol
 from emulator.model.fabric import Fabric
 from emulator.model.routing import ALL_BITS, MULTIPATH_SYSCTLS, FarEnd, Routing
 from emulator.network import interfaces
-from emulator.network.netlink import CREATE, RTM_DELROUTE, RTM_NEWROUTE, Request, attribute, u32
+from emulator.network.netlink import (
+    CREATE,
+    MAIN_TABLE,
+    NEXT_HOP,
+    ONLINK,
+    ROUTE,
+    RTA_DST,
+    RTA_GATEWAY,
+    RTA_MULTIPATH,
+    RTA_OIF,
+    RTA_PREFSRC,
+    RTM_DELROUTE,
+    RTM_NEWROUTE,
+    Request,
+    attribute,
+    u32,
+)
 from emulator.network.ports import Port
 from emulator.network.wiring import LOOPBACK_INDEX
 
-_ROUTE = struct.Struct("=BBBBBBBBI")
-_NEXT_HOP = struct.Struct("=HBBi")
-_MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, _UNREACHABLE = 254, 4, 0, 1, 7
-_ONLINK = 4
-_DESTINATION, _OUT, _GATEWAY, _SOURCE, _MULTIPATH = 1, 4, 5, 7, 9
+_STATIC, _UNIVERSE, _UNICAST, _UNREACHABLE = 4, 0, 1, 7
 
 
 class Needs(NamedTuple):
@@ -117,14 +128,14 @@ class Prefixes:
 
 def delete_route(prefix: IPv4Network, what: str) -> Request:
     """Remove a route that `add_route` or `refuse_route` entered."""
-    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, 0, 0)
-    return Request(RTM_DELROUTE, body + attribute(_DESTINATION, prefix.network_address.packed), what)
+    body = ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, MAIN_TABLE, _STATIC, _UNIVERSE, 0, 0)
+    return Request(RTM_DELROUTE, body + attribute(RTA_DST, prefix.network_address.packed), what)
 
 
 def refuse_route(prefix: IPv4Network, what: str, how: int = CREATE) -> Request:
     """Enter a route that leads nowhere: packets are dropped, and their senders told so (RFC 1812, 4.3.3.1)."""
-    body = _ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNREACHABLE, 0)
-    return Request(RTM_NEWROUTE, body + attribute(_DESTINATION, prefix.network_address.packed), what, how)
+    body = ROUTE.pack(socket.AF_INET, prefix.prefixlen, 0, 0, MAIN_TABLE, _STATIC, _UNIVERSE, _UNREACHABLE, 0)
+    return Request(RTM_NEWROUTE, body + attribute(RTA_DST, prefix.network_address.packed), what, how)
 
 
 def add_route(
@@ -140,14 +151,14 @@ def add_route(
         how: Flags; by default there must be no such route yet.
     """
     several = len(hops) > 1
-    flags = 0 if several else _ONLINK
-    body = _ROUTE.pack(
-        socket.AF_INET, prefix.prefixlen, 0, 0, _MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, flags
+    flags = 0 if several else ONLINK
+    body = ROUTE.pack(
+        socket.AF_INET, prefix.prefixlen, 0, 0, MAIN_TABLE, _STATIC, _UNIVERSE, _UNICAST, flags
     )  # fmt: skip
-    body += attribute(_DESTINATION, prefix.network_address.packed) + attribute(_SOURCE, source)
+    body += attribute(RTA_DST, prefix.network_address.packed) + attribute(RTA_PREFSRC, source)
     if several:
-        tails = [(index, attribute(_GATEWAY, gateway)) for index, gateway in hops]
-        nested = b"".join(_NEXT_HOP.pack(_NEXT_HOP.size + len(tail), _ONLINK, 0, index) + tail for index, tail in tails)
-        return Request(RTM_NEWROUTE, body + attribute(_MULTIPATH, nested), what, how)
+        tails = [(index, attribute(RTA_GATEWAY, gateway)) for index, gateway in hops]
+        nested = b"".join(NEXT_HOP.pack(NEXT_HOP.size + len(tail), ONLINK, 0, index) + tail for index, tail in tails)
+        return Request(RTM_NEWROUTE, body + attribute(RTA_MULTIPATH, nested), what, how)
     [(index, gateway)] = hops
-    return Request(RTM_NEWROUTE, body + attribute(_GATEWAY, gateway) + u32(_OUT, index), what, how)
+    return Request(RTM_NEWROUTE, body + attribute(RTA_GATEWAY, gateway) + u32(RTA_OIF, index), what, how)

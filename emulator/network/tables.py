@@ -18,11 +18,8 @@ from emulator.model.fabric import Link
 from emulator.model.routing import Routing
 from emulator.model.transition import Step
 from emulator.network.construction import Construction
-from emulator.network.netlink import NetlinkSocket, Request
+from emulator.network.netlink import REPLACE, NetlinkSocket, Request
 from emulator.network.reach import add_route, delete_route, refuse_route
-
-_REPLACE = 0x400 | 0x100
-"""NLM_F_CREATE and NLM_F_REPLACE: a line is exchanged at once, packets find the old one or the new one."""
 
 
 class Tables:
@@ -103,9 +100,9 @@ class Tables:
                 near = a if far.passage.forward else b
                 hops.append((self._made.indices[near.interface], self._routing.addresses(far.node)[0].packed))
         if not hops:
-            return refuse_route(prefix, what, _REPLACE)
+            return refuse_route(prefix, what, REPLACE)
         own = self._routing.addresses(node)
-        return add_route(prefix, hops, own[0].packed if own else b"", what, _REPLACE)
+        return add_route(prefix, hops, own[0].packed if own else b"", what, REPLACE)
 
     def _tell(self, node: str, requests: list[Request]) -> None:
         if requests:
