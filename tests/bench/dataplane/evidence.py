@@ -26,9 +26,7 @@ from tests.bench.dataplane.bed import Bench, Cpus, bench
 from tests.bench.dataplane.connections import measure_stream, peer
 from tests.bench.dataplane.interrupts import shielded
 from tests.bench.dataplane.modes import Mode, Running
-from tests.bench.dataplane.rates import MTUS, SIZES, as_observer, sink_for
-from tests.bench.dataplane.traffic import Generator, frame
-from tests.support.rings_bed import LEFT_MAC
+from tests.bench.dataplane.rates import MTUS, as_observer, sending, sink_for
 
 _COPYING = re.compile(
     r"^(__pi_|__)?memcpy|^memmove|rep_movs|copy_user|^copy_page|csum_partial_copy|^copy_to_|^_copy_(from|to)_iter"
@@ -123,18 +121,10 @@ def read_samples(text: str) -> Evidence:
 
 
 def _carry(built: Bench, mode: Mode, running: Running, size: int, data: Path) -> None:
-    packet = frame(SIZES[size], LEFT_MAC, running.target_mac, built.bed.left.ip, built.bed.right.ip)
-    sink = sink_for(built, mode)
-    try:
-        generator = Generator(built.bed.left, "lh", packet, built.cpus.traffic, paced=True)
-        try:
-            generator.pace(_PACED.get(mode.name, _RATE))
-            with _sampled(built, data):
-                time.sleep(_SECONDS)
-        finally:
-            generator.stop()
-    finally:
-        sink.close()
+    with sending(built, sink_for(built, mode), running.target_mac, size, paced=True) as generator:
+        generator.pace(_PACED.get(mode.name, _RATE))
+        with _sampled(built, data):
+            time.sleep(_SECONDS)
 
 
 def gather(mode: Mode, size: int) -> Evidence:

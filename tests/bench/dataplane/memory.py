@@ -13,9 +13,7 @@ from rich.table import Table
 
 from tests.bench.dataplane.bed import Cpus, bench
 from tests.bench.dataplane.modes import MODES
-from tests.bench.dataplane.rates import SIZES, observing, sink_for
-from tests.bench.dataplane.traffic import Generator, frame
-from tests.support.rings_bed import LEFT_MAC
+from tests.bench.dataplane.rates import observing, sending, sink_for
 
 WATCHED = ("offload", "af_xdp", "packet_mmap", "sockets")
 MOST_GROWTH_KIB = 1024
@@ -63,41 +61,22 @@ def watch(name: str, packets: int) -> Watched:
         bench(Cpus.of_this_machine(), 1500, coalesced=True) as built,
         mode.start(built, Path(folder)) as running,
     ):
-        packet = frame(SIZES[64], LEFT_MAC, running.target_mac, built.bed.left.ip, built.bed.right.ip)
         sink = sink_for(built, mode)
-        try:
-            generator = Generator(built.bed.left, "lh", packet, built.cpus.traffic, paced=not mode.frames)
-            try:
-                with observing(built):
-                    # What is made once, and pages that are used for the first time, are not growth.
-                    generator.pace(_WARM_RATE)
-                    time.sleep(_WARM_S)
-                    # A flood fills all queues and buffers once.
-                    generator.pace(None)
-                    time.sleep(_FILL_S)
-                    generator.pace(_PACED.get(name))
-                    time.sleep(_FILL_S)
-                    before, slabs, began, first = (
-                        _resident_kib(running.pid),
-                        _unreclaimable_kib(),
-                        time.monotonic(),
-                        sink.packets(),
-                    )
-                    while sink.packets() - first < packets and time.monotonic() - began < _SLOW_S:
-                        time.sleep(_STEP_S)
-                    return Watched(
-                        name,
-                        sink.packets() - first,
-                        time.monotonic() - began,
-                        before,
-                        _resident_kib(running.pid),
-                        slabs,
-                        _unreclaimable_kib(),
-                    )
-            finally:
-                generator.stop()
-        finally:
-            sink.close()
+        with sending(built, sink, running.target_mac, 64, paced=not mode.frames) as generator, observing(built):
+            # What is made once, and pages that are used for the first time, are not growth.
+            generator.pace(_WARM_RATE)
+            time.sleep(_WARM_S)
+            # A flood fills all queues and buffers once.
+            generator.pace(None)
+            time.sleep(_FILL_S)
+            generator.pace(_PACED.get(name))
+            time.sleep(_FILL_S)
+            before, slabs = _resident_kib(running.pid), _unreclaimable_kib()
+            began, first = time.monotonic(), sink.packets()
+            while sink.packets() - first < packets and time.monotonic() - began < _SLOW_S:
+                time.sleep(_STEP_S)
+            through, taken = sink.packets() - first, time.monotonic() - began
+            return Watched(name, through, taken, before, _resident_kib(running.pid), slabs, _unreclaimable_kib())
 
 
 def report(names: Sequence[str], packets: int, console: Console) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from emulator.errors import GatewayError
@@ -93,26 +93,38 @@ def sink_for(bench: Bench, mode: Mode) -> Sink:
     return kind(bench.bed.right, "rh")
 
 
+@contextmanager
+def sending(bench: Bench, sink: Sink, target_mac: str, size: int, *, paced: bool) -> Iterator[Generator]:
+    """Let the left host send until the block ends, then take its generator and the sink away.
+
+    Args:
+        bench: Where.
+        sink: Counts what arrives.
+        target_mac: What packets are addressed to.
+        size: Of the packets.
+        paced: See `Generator`.
+    """
+    left, right = bench.bed.left, bench.bed.right
+    with closing(sink):
+        packet = frame(SIZES[size], LEFT_MAC, target_mac, left.ip, right.ip)
+        generator = Generator(left, "lh", packet, bench.cpus.traffic, paced=paced)
+        try:
+            yield generator
+        finally:
+            generator.stop()
+
+
 def measure_rates(bench: Bench, mode: Mode, running: Running, size: int, seconds: float) -> Rates:
     """Send packets of one size through a mode that runs.
 
     Raises:
         GatewayError: Nothing comes through.
     """
-    left, right = bench.bed.left, bench.bed.right
-    packet = frame(SIZES[size], LEFT_MAC, running.target_mac, left.ip, right.ip)
     sink = sink_for(bench, mode)
-    try:
-        generator = Generator(left, "lh", packet, bench.cpus.traffic, paced=not mode.frames)
-        try:
-            with observing(bench):
-                time.sleep(_WARM_S)
-                flooded = _sample(bench, generator, sink, None, seconds)
-                best = _best(bench, generator, sink, seconds, flooded) if not mode.frames else flooded
-        finally:
-            generator.stop()
-    finally:
-        sink.close()
+    with sending(bench, sink, running.target_mac, size, paced=not mode.frames) as generator, observing(bench):
+        time.sleep(_WARM_S)
+        flooded = _sample(bench, generator, sink, None, seconds)
+        best = _best(bench, generator, sink, seconds, flooded) if not mode.frames else flooded
     if not best.passed_per_s:
         raise GatewayError(f"{mode.name}: no packet of {size} bytes comes through")
     return Rates(best, flooded)
@@ -120,18 +132,10 @@ def measure_rates(bench: Bench, mode: Mode, running: Running, size: int, seconds
 
 def measure_alone(bench: Bench, size: int, seconds: float) -> float:
     """Packets/s that reach a device which only drops them: what no mode can exceed."""
-    packet = frame(SIZES[size], LEFT_MAC, GW_LEFT_MAC, bench.bed.left.ip, bench.bed.right.ip)
     sink = FrameSink(bench.bed.gw, "gl")
-    try:
-        generator = Generator(bench.bed.left, "lh", packet, bench.cpus.traffic, paced=False)
-        try:
-            with observing(bench):
-                time.sleep(_WARM_S)
-                return _sample(bench, generator, sink, None, seconds).passed_per_s
-        finally:
-            generator.stop()
-    finally:
-        sink.close()
+    with sending(bench, sink, GW_LEFT_MAC, size, paced=False) as generator, observing(bench):
+        time.sleep(_WARM_S)
+        return _sample(bench, generator, sink, None, seconds).passed_per_s
 
 
 def _best(bench: Bench, generator: Generator, sink: Sink, seconds: float, flooded: Rate) -> Rate:
