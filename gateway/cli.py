@@ -16,7 +16,6 @@ from emulator.errors import EmulatorError, ScenarioError
 from gateway.client import request
 from gateway.config import load_neighbours, load_station
 from gateway.control import Op
-from gateway.fast.run import run_fast
 from gateway.filter import MAX_PORTS, Instruction, without_tcp
 from gateway.forward_daemon import Inputs, run_forward
 from gateway.proxy_daemon import run_proxy
@@ -108,6 +107,9 @@ def _run(arguments: argparse.Namespace) -> dict[str, object]:
     if arguments.command == "ctl":
         return request(arguments.control, arguments.op, arguments.timeout)
     if arguments.command == "fast":
+        # It needs numpy, which the other daemons would load for nothing.
+        from gateway.fast.run import run_fast
+
         return run_fast(arguments.config, arguments.control, takes_over=arguments.take_over)
     if arguments.command == "proxy":
         model = load_station(arguments.station)
