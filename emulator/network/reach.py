@@ -105,18 +105,36 @@ class Prefixes:
         addresses = self._routing.addresses(node)
         requests = [interfaces.set_up(LOOPBACK_INDEX, node)]
         requests += [interfaces.add_address(LOOPBACK_INDEX, IPv4Interface((one, ALL_BITS)), node) for one in addresses]
-        hops: dict[int, tuple[int, bytes]] = {}
-        for number, far in self._routing.far_ends(node).items():
+        for far in self._routing.far_ends(node).values():
             near, there = self._ends(far)
-            index, address = indices[near.interface], self._address(far.node)
-            hops[number] = (index, address.packed)
-            requests += interfaces.add_neighbours(index, [interfaces.neighbour_tail(address, there.mac)], node)
-        source = addresses[0].packed if addresses else b""
+            tail = interfaces.neighbour_tail(self._address(far.node), there.mac)
+            requests += interfaces.add_neighbours(indices[near.interface], [tail], node)
         routes = self._routing.routes(node)
-        for route in routes:
-            what = f"{node}: route to {route.prefix}"
-            requests.append(add_route(route.prefix, [hops[port] for port in route.ports], source, what))
+        requests += [self.line(node, route.prefix, route.ports, indices) for route in routes]
         return Needs(requests, MULTIPATH_SYSCTLS if any(len(route.ports) > 1 for route in routes) else {})
+
+    def line(
+        self, node: str, prefix: IPv4Network, ports: Sequence[int], indices: Mapping[str, int], how: int = CREATE
+    ) -> Request:
+        """What enters a line into a node's table.
+
+        Args:
+            node: Whose table.
+            prefix: Destinations.
+            ports: By which packets go there; none: they are refused.
+            indices: Interface numbers by name.
+            how: Flags; by default there must be no such line yet.
+        """
+        what = route_name(node, prefix)
+        far_ends = self._routing.far_ends(node)
+        hops = [
+            (indices[self._ends(far)[0].interface], self._address(far.node).packed)
+            for far in (far_ends[port] for port in ports)
+        ]
+        if not hops:
+            return refuse_route(prefix, what, how)
+        own = self._routing.addresses(node)
+        return add_route(prefix, hops, own[0].packed if own else b"", what, how)
 
     def _ends(self, far: FarEnd) -> tuple[Port, Port]:
         a, b = self._links[far.passage.link]
@@ -124,6 +142,11 @@ class Prefixes:
 
     def _address(self, node: str) -> IPv4Address:
         return self._routing.addresses(node)[0]
+
+
+def route_name(node: str, prefix: IPv4Network) -> str:
+    """What a line of a node's table is called in errors."""
+    return f"{node}: route to {prefix}"
 
 
 def delete_route(prefix: IPv4Network, what: str) -> Request:

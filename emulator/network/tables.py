@@ -19,7 +19,7 @@ from emulator.model.routing import Routing
 from emulator.model.transition import Step
 from emulator.network.construction import Construction
 from emulator.network.netlink import REPLACE, NetlinkSocket, Request
-from emulator.network.reach import add_route, delete_route, refuse_route
+from emulator.network.reach import Prefixes, delete_route, route_name
 
 
 class Tables:
@@ -33,6 +33,7 @@ class Tables:
     def __init__(self, made: Construction, routing: Routing) -> None:
         self._made = made
         self._routing = routing
+        self._prefixes = Prefixes(routing, made.plan.links)
         self._lock = threading.RLock()
         self._changed: dict[str, dict[IPv4Network, Ports]] = {}
         self._dead: dict[str, frozenset[int]] = {}
@@ -63,7 +64,7 @@ class Tables:
                 for change in changes:
                     if change.ports is None:
                         del ours[change.prefix]
-                        requests.append(delete_route(change.prefix, f"{node}: route to {change.prefix}"))
+                        requests.append(delete_route(change.prefix, route_name(node, change.prefix)))
                         continue
                     ours[change.prefix] = change.ports
                     if whole.get(change.prefix) == change.ports:
@@ -90,19 +91,9 @@ class Tables:
 
     def _line(self, node: str, prefix: IPv4Network, ports: Ports) -> Request:
         """What makes a line of a table lead to the ports that are left of some."""
-        what = f"{node}: route to {prefix}"
-        hops = []
-        far_ends = self._routing.far_ends(node)
-        for number in ports:
-            if number not in self._dead.get(node, frozenset()):
-                far = far_ends[number]
-                a, b = self._made.plan.links[far.passage.link]
-                near = a if far.passage.forward else b
-                hops.append((self._made.indices[near.interface], self._routing.addresses(far.node)[0].packed))
-        if not hops:
-            return refuse_route(prefix, what, REPLACE)
-        own = self._routing.addresses(node)
-        return add_route(prefix, hops, own[0].packed if own else b"", what, REPLACE)
+        dead = self._dead.get(node, frozenset())
+        left = [port for port in ports if port not in dead]
+        return self._prefixes.line(node, prefix, left, self._made.indices, REPLACE)
 
     def _tell(self, node: str, requests: list[Request]) -> None:
         if requests:
