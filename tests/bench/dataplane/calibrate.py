@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import yaml
 from rich.console import Console
-from rich.table import Table
 
 from emulator.errors import GatewayError
 from emulator.scenario.profile_file import load_profile
 from tests.bench.dataplane.modes import MODES
 from tests.bench.dataplane.rates import SIZES
-from tests.bench.dataplane.results import Measured, Results, Spread, machine
+from tests.bench.dataplane.results import Measured, Results, Spread, grid, machine
 from tests.bench.dataplane.run import run
 
 _MODES = ("ip_forwarding", "sockets", "packet_mmap", "af_xdp", "offload", "proxy_copies", "proxy_splice", "haproxy")
@@ -104,9 +103,8 @@ def report(rounds: int, seconds: float, out: Path, console: Console, say: Callab
     head = "# Written by `make calibrate`. Scenarios name it as `profiles: [<this file>]`; see docs/profiles.md.\n"
     out.write_text(head + yaml.safe_dump(content, sort_keys=False, width=120), encoding="utf-8")
     load_profile(out)
-    table = Table(title=f"{out}: medians with the lowest and the highest of {rounds} rounds", title_justify="left")
-    for head in ("mode", "latency, us", "million packets/s", "Gbit/s", "CPU ns a packet", "and a byte"):
-        table.add_column(head, justify="left" if head == "mode" else "right")
+    title = f"{out}: medians with the lowest and the highest of {rounds} rounds"
+    table = grid(title, ("mode", "latency, us", "million packets/s", "Gbit/s", "CPU ns a packet", "and a byte"))
     for name, mode in content["modes"].items():
         one = results.modes[name]
         rate = Spread.of(r.best.passed_per_s for r in one.rates[64]).show(1e-6, 3) if one.rates else "-"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from tests.bench.dataplane.bed import Cpus, bench
 from tests.bench.dataplane.modes import MODES
 from tests.bench.dataplane.rates import observing, sending, sink_for
+from tests.bench.dataplane.results import grid
 
 WATCHED = ("offload", "af_xdp", "packet_mmap", "sockets")
 MOST_GROWTH_KIB = 1024
@@ -81,9 +81,8 @@ def watch(name: str, packets: int) -> Watched:
 
 def report(names: Sequence[str], packets: int, console: Console) -> int:
     """Watch these modes and show what came out; 1 if one of them grew."""
-    table = Table(title="Memory of the daemon", title_justify="left")
-    for head in ("mode", "packets through", "s", "before, KiB", "after, KiB", "growth, KiB", "kernel's slabs, KiB"):
-        table.add_column(head, justify="right" if head != "mode" else "left")
+    heads = ("mode", "packets through", "s", "before, KiB", "after, KiB", "growth, KiB", "kernel's slabs, KiB")
+    table = grid("Memory of the daemon", heads)
     grew = False
     for name in names:
         one = watch(name, packets)

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.table import Table
 from tests.bench.dataplane.connections import Delays, Stream
 from tests.bench.dataplane.modes import MODES
 from tests.bench.dataplane.rates import SIZES, Rate, Rates
+from tests.bench.table import spread
 
 REFERENCE = "ip_forwarding"
 BOUND = 0.85
@@ -33,8 +33,7 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
         """Minimum, median and maximum."""
-        some = list(values)
-        return cls(min(some), median(some), max(some))
+        return cls(*spread(list(values)))
 
     def show(self, scale: float = 1, digits: int = 2) -> str:
         """The median, with the others behind it."""
@@ -137,7 +136,8 @@ def show(results: Results, console: Console) -> None:
         console.print(f"[red]failed:[/] {text}", markup=True, highlight=False)
 
 
-def _grid(title: str, heads: Iterable[str]) -> Table:
+def grid(title: str, heads: Iterable[str]) -> Table:
+    """A table of figures, each row with its name at the left."""
     table = Table(title=title, title_justify="left")
     for number, head in enumerate(heads):
         table.add_column(head, justify="right" if number else "left")
@@ -149,7 +149,7 @@ def _title(name: str) -> str:
 
 
 def _show_rates(results: Results, console: Console) -> None:
-    table = _grid("Million packets/s through one CPU", ["", *(f"{size} B" for size in SIZES)])
+    table = grid("Million packets/s through one CPU", ["", *(f"{size} B" for size in SIZES)])
     reference = results.modes.get(REFERENCE, Measured())
     alone = [Spread.of(results.alone[size]).show(1e-6) if results.alone.get(size) else "-" for size in SIZES]
     table.add_row("[i]the generator alone, dropped at the device[/]", *alone)
@@ -167,7 +167,7 @@ def _show_rates(results: Results, console: Console) -> None:
 
 
 def _show_costs(results: Results, console: Console) -> None:
-    table = _grid("CPU time of the device, ns a packet", ["", *(f"{size} B" for size in SIZES)])
+    table = grid("CPU time of the device, ns a packet", ["", *(f"{size} B" for size in SIZES)])
     reference = results.modes.get(REFERENCE, Measured())
     for name, one in results.modes.items():
         if MODES[name].packets:
@@ -182,7 +182,7 @@ def _show_costs(results: Results, console: Console) -> None:
 
 def _show_connections(results: Results, console: Console) -> None:
     heads = ["", "RTT p50, us", "p99", "p99.9", "MB/s", "CPU ns a KiB"]
-    table = _grid("TCP: round trips of 64 bytes, and one stream", heads)
+    table = grid("TCP: round trips of 64 bytes, and one stream", heads)
     reference = results.modes.get(REFERENCE, Measured())
     for title, one in [
         ("[i]no device: the hosts joined directly, on one CPU[/]", results.direct),
