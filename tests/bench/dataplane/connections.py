@@ -43,13 +43,11 @@ class Stream:
         bytes_per_s: How much came through.
         cpu_ns_per_kib: CPU time of the device for 1024 bytes.
         busy: Share of its CPU's time.
-        all_bytes: How much was sent in all, also before the time that counts.
     """
 
     bytes_per_s: float
     cpu_ns_per_kib: float
     busy: float
-    all_bytes: int
 
 
 @contextmanager
@@ -132,13 +130,13 @@ def measure_stream(bench: Bench, address: str, seconds: float) -> Stream:
     """
     with _connected(bench, address, SWALLOW) as sock, _as_traffic(bench):
         try:
-            warm = _send(sock, _WARM_S)
+            _send(sock, _WARM_S)
             began, before = time.monotonic(), sum(bench.cpu_ns())
             sent = _send(sock, seconds)
             taken, cpu_ns = time.monotonic() - began, sum(bench.cpu_ns()) - before
         except TimeoutError:
             raise GatewayError(f"a stream to {address} does not go on") from None
-    return Stream(sent / taken, cpu_ns / max(1, sent) * 1024, cpu_ns / 1e9 / taken, warm + sent)
+    return Stream(sent / taken, cpu_ns / max(1, sent) * 1024, cpu_ns / 1e9 / taken)
 
 
 def _send(sock: socket.socket, seconds: float) -> int:

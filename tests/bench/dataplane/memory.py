@@ -39,18 +39,16 @@ class Watched:
 
 
 def _resident_kib(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    return 0
+    return _kib(Path(f"/proc/{pid}/status"), "VmRSS:")
 
 
 def _unreclaimable_kib() -> int:
     """The kernel's own memory that it cannot give back: of the whole machine."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("SUnreclaim:"):
-            return int(line.split()[1])
-    return 0
+    return _kib(Path("/proc/meminfo"), "SUnreclaim:")
+
+
+def _kib(file: Path, key: str) -> int:
+    return next((int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(key)), 0)
 
 
 def watch(name: str, packets: int) -> Watched:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import GatewayError, MissingCapability
-from gateway.client import request
 from gateway.offload.steering import Attachment
 from tests.bench.dataplane.bed import Bench
 from tests.bench.dataplane.interrupts import shielded
@@ -31,7 +30,6 @@ STREAM_PORT = 5001
 _LEFT_IP, _RIGHT_IP = "10.0.1.254", "10.0.2.1"
 _READY_S = 30
 _HEADERS = 14
-Ask = Callable[[str], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,11 @@ class Running:
     Attributes:
         target_mac: What the left host addresses its packets to.
         target_ip: Where its TCP connections go.
-        ask: Asks the gateway's daemon, if there is one.
         pid: The process whose memory is of interest; 0: there is none.
     """
 
     target_mac: str = GW_LEFT_MAC
     target_ip: str = _RIGHT_IP
-    ask: Ask | None = None
     pid: int = 0
 
 
@@ -164,7 +160,7 @@ def _fast(kind: str, *, offloaded: bool = False, apart: bool = False) -> Start:
                 str(control),
             ]
             process = undo.enter_context(started(bench, argv, lambda process: _until(process, control.exists)))
-            yield Running(ask=lambda op: request(control, op), pid=process.pid)
+            yield Running(pid=process.pid)
 
     return start
 

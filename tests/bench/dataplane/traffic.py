@@ -42,7 +42,7 @@ _MOST_BATCH, _PACED_BATCH = 256, 64
 _MOST_LIVE_BYTES = 3000
 _FORGIVEN_S = 20e-6
 _PACE = np.dtype([("interval_ps", "=u8"), ("next_ps", "=u8"), ("sent", "=u8")])
-_ARRIVED = np.dtype([("packets", "=u8"), ("bytes", "=u8")])
+_ARRIVED = np.dtype([("packets", "=u8")])
 _SOL_PACKET, _PACKET_QDISC_BYPASS = 263, 20
 
 

@@ -62,7 +62,7 @@ def measured(rate: float, rtt_ns: float) -> Measured:
             best = Rate(rate, rate / slower, 100.0 * slower, 50.0, 1.0)
             one.rates.setdefault(size, []).append(Rates(best, best))
         one.delays.append(Delays(rtt_ns * slower, 0, 0, 10))
-        one.streams.append(Stream(1e9 / slower, 700 * slower, 0.9, 10))
+        one.streams.append(Stream(1e9 / slower, 700 * slower, 0.9))
     return one
 
 

@@ -38,7 +38,6 @@ struct {
 
 struct arrived {
 	__u64 packets;
-	__u64 bytes;
 };
 
 struct {
@@ -109,10 +108,8 @@ int sink(struct xdp_md *context)
 	    udp->dest != settings.port)
 		return XDP_PASS;
 	count = bpf_map_lookup_elem(&arrivals, &zero);
-	if (count) {
+	if (count)
 		count->packets += 1;
-		count->bytes += bpf_xdp_get_buff_len(context);
-	}
 	return XDP_DROP;
 }
 
