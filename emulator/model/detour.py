@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address
 
-from emulator.model.fabric import Role
+from emulator.model.fabric import Link, Role
 from emulator.model.routing import Routing
 
 Ports = tuple[int, ...]
 
 _NEVER = 1 << 30
+
+
+def ports_at(links: Iterable[Link]) -> dict[str, frozenset[int]]:
+    """Ports at both ends of links, by node."""
+    found: dict[str, set[int]] = {}
+    for link in links:
+        found.setdefault(link.a, set()).add(link.a_port)
+        found.setdefault(link.b, set()).add(link.b_port)
+    return {node: frozenset(ports) for node, ports in found.items()}
 
 
 class Detour(Routing):
@@ -63,7 +72,7 @@ class Detour(Routing):
 
     def _affected(self) -> Iterator[tuple[str, IPv4Address, list[str]]]:
         """Cards and their addresses to which nodes beside a broken link send by it, and these nodes."""
-        dead = self.dead_ports()
+        dead = ports_at(self.fabric.links[number] for number in sorted(self.broken))
         for card in self.fabric.ends:
             for address in self.whole.addresses(card.name):
                 beside = [
@@ -74,15 +83,6 @@ class Detour(Routing):
                 if beside:
                     self._hops = {card.name: 0}
                     yield card.name, address, [node for node in beside if self._most(node, address) < _NEVER]
-
-    def dead_ports(self) -> dict[str, set[int]]:
-        """Ports at broken links, by node."""
-        dead: dict[str, set[int]] = {}
-        for number in sorted(self.broken):
-            link = self.fabric.links[number]
-            dead.setdefault(link.a, set()).add(link.a_port)
-            dead.setdefault(link.b, set()).add(link.b_port)
-        return dead
 
     def _around(self, owner: str, address: IPv4Address, beside: list[str]) -> Iterator[tuple[str, Ports]]:
         """Nodes that send packets for an address another way than before, and how."""

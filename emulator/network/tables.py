@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
 
-from emulator.model.detour import Ports
+from emulator.model.detour import Ports, ports_at
 from emulator.model.fabric import Link
 from emulator.model.routing import Routing
 from emulator.model.transition import Step
@@ -41,13 +41,13 @@ class Tables:
     def lose(self, links: Iterable[Link]) -> None:
         """From now on, do not use some links that were used."""
         with self._lock:
-            more = _ports(links)
+            more = ports_at(links)
             self._set_dead({**self._dead, **{node: self._dead.get(node, frozenset()) | more[node] for node in more}})
 
     def use_all_but(self, links: Iterable[Link]) -> None:
         """Use all links but some."""
         with self._lock:
-            self._set_dead(_ports(links))
+            self._set_dead(ports_at(links))
 
     def take(self, step: Step) -> int:
         """Change lines of the tables; returns how many.
@@ -99,12 +99,3 @@ class Tables:
         if requests:
             with self._made.namespace(node).entered(), NetlinkSocket() as kernel:
                 kernel.execute(requests)
-
-
-def _ports(links: Iterable[Link]) -> dict[str, frozenset[int]]:
-    """Ports at links, by node."""
-    found: dict[str, set[int]] = {}
-    for link in links:
-        found.setdefault(link.a, set()).add(link.a_port)
-        found.setdefault(link.b, set()).add(link.b_port)
-    return {node: frozenset(ports) for node, ports in found.items()}
