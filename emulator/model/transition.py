@@ -16,9 +16,6 @@ from ipaddress import IPv4Address, IPv4Network
 from emulator.model.detour import Detour, Ports
 from emulator.model.routing import ALL_BITS, Routing
 
-Overlay = Mapping[IPv4Network, Ports]
-"""Routes of a node that come on top of those of the whole fabric, or instead of them."""
-
 
 @dataclass(frozen=True)
 class RouteChange:
@@ -61,12 +58,6 @@ def transition(routing: Routing, before: Detour | None, after: Detour | None) ->
     return [
         {node: tables.change(node, changes) for node, changes in by_level[level].items()} for level in sorted(by_level)
     ]
-
-
-def overlays(routing: Routing, detour: Detour | None) -> dict[str, Overlay]:
-    """By node, the routes that detours add to its table or replace in it."""
-    tables = _Overlays(routing, {})
-    return {node: tables.overlay(node, changes) for node, changes in _ways(detour).items()}
 
 
 def _ways(detour: Detour | None) -> dict[str, dict[IPv4Address, Ports]]:
