@@ -13,12 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from emulator.engine.job import Job, JobResult
 from emulator.engine.virtual import VirtualEngine
 from emulator.errors import MissingCapability
 from emulator.experiment.prepare import prepare
 from emulator.experiment.run import run
 from tests.bench.table import Row, spread
+from tests.support.engine_jobs import Silent
 
 GB = 10**9
 SMALL_BYTES, LARGE_BYTES = GB // 10, GB // 10 + GB
@@ -33,17 +33,6 @@ topology: {{kind: chain, hops: {hops}, rate: 100 Gbit/s, delay: 5 us, mtu: {mtu}
 workloads: [{{name: bulk, kind: tcp, sources: h0, targets: h1, size: {size} B}}]
 limits: {{virtual: 60 s, wall: 300 s, memory: 2 GiB}}
 """
-
-
-class _Silent:
-    def started(self, job: Job) -> None:
-        """Say nothing."""
-
-    def progressed(self, job: Job, virtual_ns: int, stage: str, done: int, total: int) -> None:
-        """Say nothing."""
-
-    def finished(self, job: Job, result: JobResult) -> None:
-        """Say nothing."""
 
 
 def compile_ns3(folder: Path) -> Path:
@@ -81,7 +70,7 @@ def time_emulator(folder: Path, size_bytes: int) -> float:
     file.write_text(_SCENARIO.format(hops=HOPS, mtu=MTU_BYTES, size=size_bytes), encoding="utf-8")
     scenario, cells = prepare(file)
     start = time.monotonic()
-    run(scenario, cells, engine=VirtualEngine(), folder=folder / "results", observer=_Silent())
+    run(scenario, cells, engine=VirtualEngine(), folder=folder / "results", observer=Silent())
     return time.monotonic() - start
 
 

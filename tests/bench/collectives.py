@@ -16,13 +16,10 @@ from pathlib import Path
 from emulator.collectives import Collective, build
 from emulator.collectives.cost import schedule_edges
 from emulator.collectives.messages import messages_of
-from emulator.engine.virtual import VirtualEngine
 from emulator.errors import MissingCapability
-from emulator.experiment.prepare import prepare
-from emulator.experiment.run import run
 from emulator.model.theory import tcp_goodput_bps
-from tests.bench.start_up import Silent
 from tests.bench.table import Row, spread
+from tests.support.scenario_runs import run_text
 from topologies import routing_of, torus3d
 
 SHAPE, SIZE_BYTES, ALGORITHM = (8, 8, 4), 16 << 20, "torus-buckets"
@@ -85,10 +82,7 @@ def simulate(folder: Path) -> dict[str, float]:
 
 def emulate(folder: Path) -> dict[str, float]:
     """Run the same in the virtual-time kernel."""
-    file = folder / "bench.yaml"
-    file.write_text(_SCENARIO, encoding="utf-8")
-    scenario, cells = prepare(file)
-    outcome = run(scenario, cells, engine=VirtualEngine(), folder=folder / "results", observer=Silent())
+    outcome = run_text(_SCENARIO, folder)
     figures = {record.metric: record.value for record in outcome.records if record.kind.value == "measured"}
     manifest = json.loads((folder / "results" / "manifest.json").read_text(encoding="utf-8"))
     [cell] = manifest["cells"]

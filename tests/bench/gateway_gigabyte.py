@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emulator.engine.job import Job, JobResult
+from emulator.engine.job import Job
 from emulator.engine.virtual import VirtualEngine
 from emulator.errors import EngineError
 from tests.bench.table import Row, spread
+from tests.support.engine_jobs import Silent
 from tests.support.gateway_forwarding import COSTLY_BYTES
 from tests.support.gateway_run import LIMITS
 
@@ -29,21 +30,15 @@ _EXPERIMENTS = {
 }
 
 
-class _Watch:
+class _Watch(Silent):
     """Notes when the job said what."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
 
-    def started(self, job: Job) -> None:
-        """Nothing to note."""
-
     def progressed(self, job: Job, virtual_ns: int, stage: str, done: int, total: int) -> None:
         """The first time that this stage is told of."""
         self.times.setdefault(stage, time.monotonic())
-
-    def finished(self, job: Job, result: JobResult) -> None:
-        """Nothing to note."""
 
 
 def _run(folder: Path) -> tuple[dict[str, Any], dict[str, float]]:

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from emulator.engine.job import Job, JobResult, Limits
+from emulator.engine.job import Job, Limits
 from emulator.engine.progress import out_folder
 from emulator.engine.virtual import VirtualEngine
 from emulator.errors import EngineError
 from tests.bench.table import Row, spread
+from tests.support.engine_jobs import Silent
 
 SIZES = (16, 64, 256)
 TARGET_S = 20
@@ -22,19 +23,6 @@ TARGET_S = 20
 
 _LIMITS = Limits(virtual_ns=600 * 10**9, wall_s=600, memory_bytes=2 << 30)
 _MARKS = ("start", "built", "reached", "gone")
-
-
-class Silent:
-    """An observer who says nothing."""
-
-    def started(self, job: Job) -> None:
-        """Say nothing."""
-
-    def progressed(self, job: Job, virtual_ns: int, stage: str, done: int, total: int) -> None:
-        """Say nothing."""
-
-    def finished(self, job: Job, result: JobResult) -> None:
-        """Say nothing."""
 
 
 def inside(hosts: int) -> None:

@@ -18,8 +18,8 @@ from emulator.engine.memory import available_bytes
 from emulator.engine.progress import out_folder
 from emulator.engine.virtual import VirtualEngine
 from emulator.errors import EngineError
-from tests.bench.start_up import Silent
 from tests.bench.table import Row, spread
+from tests.support.engine_jobs import Silent
 
 _MARKS = ("start", "built", "verified", "stopped", "gone")
 _REMOVAL_S = 60

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.engine.job import Job, JobResult
 from emulator.engine.virtual import VirtualEngine
 from emulator.experiment.prepare import prepare
 from emulator.experiment.run import RunOutcome, run
-
-
-class Quiet:
-    """An observer that says nothing."""
-
-    def started(self, job: Job) -> None:
-        """A machine starts."""
-
-    def progressed(self, job: Job, virtual_ns: int, stage: str, done: int, total: int) -> None:
-        """Something moved."""
-
-    def finished(self, job: Job, result: JobResult) -> None:
-        """A machine ended."""
+from tests.support.engine_jobs import Silent
 
 
 def run_file(path: Path, folder: Path) -> RunOutcome:
     """Run a scenario file on the virtual engine."""
     scenario, cells = prepare(path)
-    return run(scenario, cells, engine=VirtualEngine(), folder=folder, observer=Quiet())
+    return run(scenario, cells, engine=VirtualEngine(), folder=folder, observer=Silent())
 
 
 def run_text(text: str, folder: Path) -> RunOutcome:
