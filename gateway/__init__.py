@@ -13,6 +13,6 @@ be. All are asked and stopped over a control socket.
     upgrade: a daemon takes another one's place
 
 `pipeline`, `station` and `dataplane` are pure; `forward` and `proxy` are told the time. Only `ring`, `rings`,
-`offload`, `interface`, `timer`, `loop`, `sendmmsg`, `flow`, `intercept`, `control`, `client` and `upgrade` talk to the
-kernel.
+`packet_socket`, `offload`, `interface`, `timer`, `loop`, `sendmmsg`, `flow`, `intercept`, `control`, `client` and
+`upgrade` talk to the kernel.
 """

@@ -83,6 +83,19 @@ def carries_super_packets(sock: socket.socket, interface: str) -> bool:
     return command[1] != 0
 
 
+def check_interface(sock: socket.socket, interface: str) -> None:
+    """Make sure that a socket's interface is still there, after waiting for the socket ended with an error.
+
+    Raises:
+        GatewayError: It is gone, and with it the reason to go on. (One that is merely down may come up again.)
+    """
+    sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    try:
+        socket.if_nametoindex(interface)
+    except OSError:
+        raise GatewayError(f"the interface {interface} is gone") from None
+
+
 def parse_line(listing: str) -> LineProperties | None:
     """Read what ``tc -j qdisc show dev X`` says: a line, if there is one netem with a rate that does nothing random."""
     try:

@@ -22,23 +22,24 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.errors import GatewayError
-from emulator.linux.packet_filter import attach
 from gateway.filter import Instruction
-from gateway.interface import carries_super_packets, mac_address, mtu_bytes
+from gateway.interface import check_interface, mac_address
+from gateway.packet_socket import (
+    RING_SEND_BUFFER_BYTES,
+    SLOT_KERNEL,
+    SLOT_USER,
+    SLOT_VLAN_VALID,
+    VLAN_TAG_BYTES,
+    begin,
+    longest_frame_bytes,
+    lost_since,
+    make_ring,
+    opening,
+    prepare,
+)
 from gateway.port import Frame, Sent
 from gateway.sendmmsg import SendBatch
 
-ETH_P_ALL = 0x0003
-SOL_PACKET = 263
-PACKET_RX_RING = 5
-PACKET_STATISTICS = 6
-PACKET_VERSION = 10
-PACKET_VNET_HDR = 15
-PACKET_IGNORE_OUTGOING = 23
-TPACKET_V2 = 1
-SO_SNDBUFFORCE = 32
-
-_KERNEL, _USER, _VLAN_VALID = 0, 1, 1 << 4
 _STATUS = struct.Struct("=I")
 # tpacket2_hdr: status, length, captured length, offset of the MAC header, offset of the network header, s, ns.
 _SLOT_HEADER = struct.Struct("=IIIHHII")
@@ -49,16 +50,10 @@ _GSO_TYPE_BEFORE = VNET_BYTES - 1
 _FRAME_OFFSET_BYTES = 96
 """Room before a frame in its slot: tpacket2_hdr and sockaddr_ll (52), alignment, virtio_net_hdr (10), with margin."""
 
-_VLAN_TAG_BYTES = 4
-_ETHERNET_BYTES = 14
-_SUPER_PACKET_BYTES = 65_536
 _SLOT_ALIGNMENT = 16
 _BLOCK_BYTES = 1 << 17
 _BIG_BLOCK_BYTES = 1 << 20
 """For super-packets, of which the smaller block would hold one and waste its other half."""
-
-_SEND_BUFFER_BYTES = 1 << 28
-"""Frames in the interface's queueing discipline are charged to the socket: the link's queue is to be the limit."""
 
 _SPARE_SLOTS = 256
 """Slots beyond the station's queue, for frames that have arrived but have not been looked at."""
@@ -99,7 +94,7 @@ def plan_ring(frame_bytes: int, frames: int, limit_bytes: int) -> RingSize:
         frames: Frames that it should hold.
         limit_bytes: Memory that it may take; if it cannot hold *frames* it holds fewer, but at least one block.
     """
-    slot_bytes = -(-(frame_bytes + _FRAME_OFFSET_BYTES + _VLAN_TAG_BYTES) // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT
+    slot_bytes = -(-(frame_bytes + _FRAME_OFFSET_BYTES + VLAN_TAG_BYTES) // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT
     block_bytes = _BLOCK_BYTES if slot_bytes <= _BLOCK_BYTES // 8 else _BIG_BLOCK_BYTES
     slots_per_block = block_bytes // slot_bytes
     blocks = max(1, min(-(-frames // slots_per_block), limit_bytes // block_bytes))
@@ -125,52 +120,25 @@ class RingPort:
         self._interface = interface
         self._lost = 0
         self._next = 0
-        try:
-            # Protocol 0: nothing arrives before ring and filter are in place.
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        except PermissionError:
-            raise GatewayError(
-                f"no right to open a packet socket on {interface}: run as root of its namespace"
-            ) from None
-        try:
-            self._open(frames, limit_bytes, accept)
-        except OSError as error:
-            self._socket.close()
-            raise GatewayError(f"cannot set up a ring on {interface}: {error.strerror or error}") from None
-        except BaseException:
-            self._socket.close()
-            raise
+        with opening(interface, "set up a ring") as self._socket:
+            self._mac = mac_address(self._socket, interface)
+            frame_bytes = longest_frame_bytes(self._socket, interface)
+            self._size = size = plan_ring(frame_bytes, frames + _SPARE_SLOTS, limit_bytes)
+            prepare(self._socket, RING_SEND_BUFFER_BYTES, accept)
+            self._use(make_ring(self._socket, size.block_bytes, size.blocks, size.slot_bytes, size.slots))
+            begin(self._socket, interface)
 
-    def _open(self, frames: int, limit_bytes: int, accept: tuple[Instruction, ...]) -> None:
-        sock = self._socket
-        self._mac = mac_address(sock, self._interface)
-        frame_bytes = mtu_bytes(sock, self._interface) + _ETHERNET_BYTES
-        if carries_super_packets(sock, self._interface):
-            frame_bytes = max(frame_bytes, _SUPER_PACKET_BYTES + _ETHERNET_BYTES)
-        self._size = size = plan_ring(frame_bytes, frames + _SPARE_SLOTS, limit_bytes)
-        sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-        sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-        sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
-        if accept:
-            attach(sock, accept)
-        request = struct.pack("=IIII", size.block_bytes, size.blocks, size.slot_bytes, size.slots)
-        sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
-        self._map_ring()
-        sock.bind((self._interface, ETH_P_ALL))
-
-    def _map_ring(self) -> None:
-        size, sock = self._size, self._socket
-        self._map = mmap.mmap(sock.fileno(), size.map_bytes)
-        self._view = memoryview(self._map)
+    def _use(self, mapping: mmap.mmap) -> None:
+        size = self._size
+        self._map = mapping
+        self._view = memoryview(mapping)
         self._offsets = [
             block * size.block_bytes + slot * size.slot_bytes
             for block in range(size.blocks)
             for slot in range(size.slots_per_block)
         ]
         self._lent = bytearray(size.slots)
-        self._batch = SendBatch(sock.fileno(), self._map)
-        sock.setblocking(False)
+        self._batch = SendBatch(self._socket.fileno(), mapping)
 
     @classmethod
     def take_over(cls, descriptor: int, state: Mapping[str, Any]) -> RingPort:
@@ -188,8 +156,9 @@ class RingPort:
         port._lost, port._next = state["lost"], state["next"]
         port._size = RingSize(**state["size"])
         port._socket = socket.socket(fileno=descriptor)
+        port._socket.setblocking(False)
         try:
-            port._map_ring()
+            port._use(mmap.mmap(descriptor, port._size.map_bytes))
         except OSError as error:
             port._socket.close()
             raise GatewayError(f"cannot map the ring on {port._interface}: {error.strerror or error}") from None
@@ -228,7 +197,7 @@ class RingPort:
             offset = offsets[slot]
             status, length, captured, mac, _net, seconds, nanoseconds = _SLOT_HEADER.unpack_from(view, offset)
             # A slot that is still lent says USER too: then the ring is full of held frames.
-            if not status & _USER or lent[slot]:
+            if not status & SLOT_USER or lent[slot]:
                 break
             lent[slot] = 1
             start = offset + mac
@@ -241,7 +210,7 @@ class RingPort:
                     # A look at the GSO type saves most frames the rest.
                     self._packets(start, captured) if view[start - _GSO_TYPE_BEFORE] else 1,
                     captured == length,
-                    status & _VLAN_VALID != 0,
+                    status & SLOT_VLAN_VALID != 0,
                     slot,
                 )
             )
@@ -271,25 +240,15 @@ class RingPort:
         """See `Port.release`."""
         slot = frame.slot
         self._lent[slot] = 0
-        _STATUS.pack_into(self._view, self._offsets[slot], _KERNEL)
+        _STATUS.pack_into(self._view, self._offsets[slot], SLOT_KERNEL)
 
     def check(self) -> None:
-        """Make sure that the interface is still there.
-
-        Raises:
-            GatewayError: It is gone, and with it the reason to go on. (One that is merely down may come up again.)
-        """
-        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        try:
-            socket.if_nametoindex(self._interface)
-        except OSError:
-            raise GatewayError(f"the interface {self._interface} is gone") from None
+        """Make sure that the interface is still there; see `check_interface`."""
+        check_interface(self._socket, self._interface)
 
     def lost_frames(self) -> int:
         """See `Port.lost_frames`."""
-        raw = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
-        _, lost = struct.unpack("=II", raw)
-        self._lost += int(lost)
+        self._lost += lost_since(self._socket)
         return self._lost
 
     def as_json(self) -> dict[str, int | str]:

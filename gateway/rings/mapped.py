@@ -8,8 +8,6 @@ The slot's status word is the only synchronization with the kernel; see `gateway
 
 from __future__ import annotations
 
-import mmap
-import socket
 import struct
 from dataclasses import asdict
 from typing import Any
@@ -17,31 +15,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emulator.errors import GatewayError
-from emulator.linux.packet_filter import attach
 from gateway.filter import Instruction
-from gateway.interface import carries_super_packets, mac_address, mtu_bytes
-from gateway.ring import (
-    ETH_P_ALL,
-    PACKET_IGNORE_OUTGOING,
-    PACKET_RX_RING,
-    PACKET_STATISTICS,
-    PACKET_VERSION,
-    PACKET_VNET_HDR,
-    SO_SNDBUFFORCE,
-    SOL_PACKET,
-    TPACKET_V2,
+from gateway.interface import check_interface, mac_address
+from gateway.packet_socket import (
+    RING_SEND_BUFFER_BYTES,
+    SLOT_KERNEL,
+    SLOT_USER,
+    SLOT_VLAN_VALID,
+    VLAN_TAG_BYTES,
+    begin,
+    longest_frame_bytes,
+    lost_since,
+    make_ring,
+    opening,
+    prepare,
 )
 from gateway.rings.batch import Batch, Memory, Numbers, records
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FrameError
 from gateway.rings.index import require_ordered_memory
 from gateway.rings.messages import FrameSender
-from gateway.rings.port import PortCounters, check_interface
+from gateway.rings.port import PortCounters
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
-_KERNEL, _USER, _VLAN_VALID = 0, 1, 1 << 4
-_PACKET_RESERVE = 12
 _HEADER = np.dtype(
     [
         ("status", "=u4"),
@@ -64,10 +60,7 @@ _SPARE_BYTES = 36
 known of checksums is put there, so that headers can be put before the frame."""
 _TAKEN_BYTES = 52
 """What the kernel and we write at a slot's beginning."""
-_TAG_BYTES = 4
 _BLOCK_BYTES = 1 << 20
-_SUPER_PACKET_BYTES = 65_550
-_SEND_BUFFER_BYTES = 1 << 28
 
 
 class SlotRing:
@@ -96,14 +89,14 @@ class SlotRing:
 
     def waiting(self) -> int:
         """Slots with frames that were not handed out."""
-        return int(np.count_nonzero((self._status & _USER).astype(bool) & ~self._lent))
+        return int(np.count_nonzero((self._status & SLOT_USER).astype(bool) & ~self._lent))
 
     def receive(self, limit: int) -> tuple[Numbers, npt.NDArray[Any]]:
         """Lend the next frames: the slots' offsets, and what the kernel wrote there of each."""
         start = self._next
         stop = min(start + limit, self.slots)
         # A slot that is still lent says USER too: then the ring is full of lent frames.
-        ready = ((self._status[start:stop] & _USER) != 0) & ~self._lent[start:stop]
+        ready = ((self._status[start:stop] & SLOT_USER) != 0) & ~self._lent[start:stop]
         count = int(ready.argmin()) if not ready.all() else len(ready)
         numbers = np.arange(start, start + count, dtype=np.int64)
         self._lent[start : start + count] = True
@@ -121,7 +114,7 @@ class SlotRing:
         self._lent[numbers] = False
         if before - self.lent != len(numbers):
             raise FrameError("a slot is given back twice at once")
-        self._status[numbers] = _KERNEL
+        self._status[numbers] = SLOT_KERNEL
 
     def headroom(self, offsets: Numbers) -> Numbers:
         """See `gateway.rings.batch.Lender`."""
@@ -162,43 +155,21 @@ class MappedPort:
         self.counters = PortCounters()
         self.copies = copies or CopyLedger()
         self._lost = 0
-        try:
-            # Protocol 0: nothing arrives before ring and filter are in place.
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        except PermissionError:
-            raise GatewayError(f"no packet socket on {interface}: run as root of its namespace") from None
-        try:
+        with opening(interface, "set up a ring") as self._socket:
             self._open(slots, headroom_bytes, accept)
-        except OSError as error:
-            self._socket.close()
-            raise GatewayError(f"cannot set up a ring on {interface}: {error.strerror or error}") from None
-        except BaseException:
-            self._socket.close()
-            raise
 
     def _open(self, slots: int, headroom_bytes: int, accept: tuple[Instruction, ...]) -> None:
         sock = self._socket
         self.mac = mac_address(sock, self.interface)
-        frame_bytes = mtu_bytes(sock, self.interface) + 14 + _TAG_BYTES
-        if carries_super_packets(sock, self.interface):
-            frame_bytes = max(frame_bytes, _SUPER_PACKET_BYTES)
+        frame_bytes = longest_frame_bytes(sock, self.interface) + VLAN_TAG_BYTES
         slot_bytes = 1 << (frame_bytes + _OVERHEAD_BYTES + headroom_bytes - 1).bit_length()
         blocks = max(1, slots * slot_bytes // _BLOCK_BYTES)
-        sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-        sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-        sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        sock.setsockopt(SOL_PACKET, _PACKET_RESERVE, headroom_bytes)
-        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
-        if accept:
-            attach(sock, accept)
-        size_bytes = blocks * _BLOCK_BYTES
-        request = struct.pack("=IIII", _BLOCK_BYTES, blocks, slot_bytes, size_bytes // slot_bytes)
-        sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
-        self._map = mmap.mmap(sock.fileno(), size_bytes)
+        prepare(sock, RING_SEND_BUFFER_BYTES, accept)
+        slots = blocks * _BLOCK_BYTES // slot_bytes
+        self._map = make_ring(sock, _BLOCK_BYTES, blocks, slot_bytes, slots, headroom_bytes)
         self._ring = SlotRing(np.frombuffer(self._map, dtype=np.uint8), slot_bytes)
         self._sender = FrameSender(sock)
-        sock.setblocking(False)
-        sock.bind((self.interface, ETH_P_ALL))
+        begin(sock, self.interface)
 
     def fileno(self) -> int:
         """See `Port.fileno`; edge-triggered only: while frames are lent the kernel calls it readable all the time."""
@@ -216,7 +187,7 @@ class MappedPort:
         batch = Batch(self._ring, offsets, lengths, arrivals, virtio=spare)
         self.counters.rx_frames += len(slots)
         self.counters.rx_bytes += int(lengths.sum())
-        tagged = headers["status"] & _VLAN_VALID
+        tagged = headers["status"] & SLOT_VLAN_VALID
         if tagged.any():
             self._put_tags_back(batch, headers, np.flatnonzero(tagged))
         cut = headers["captured"] != headers["length"]
@@ -231,11 +202,11 @@ class MappedPort:
         memory = batch.memory
         for number in which.tolist():
             start = int(batch.offsets[number])
-            memory[start - _TAG_BYTES : start + 8] = memory[start : start + 12].copy()
+            memory[start - VLAN_TAG_BYTES : start + 8] = memory[start : start + 12].copy()
             tag = struct.pack("!HH", int(headers["tag_type"][number]) or 0x8100, int(headers["tag"][number]))
             memory[start + 8 : start + 12] = np.frombuffer(tag, dtype=np.uint8)
-            batch.offsets[number] -= _TAG_BYTES
-            batch.lengths[number] += _TAG_BYTES
+            batch.offsets[number] -= VLAN_TAG_BYTES
+            batch.lengths[number] += VLAN_TAG_BYTES
             self.copies.count("VLAN tag", 1, 12)
 
     def send(self, batch: Batch) -> int:
@@ -278,8 +249,7 @@ class MappedPort:
 
     def lost_frames(self) -> int:
         """See `Port.lost_frames`."""
-        raw = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
-        self._lost += int(struct.unpack("=II", raw)[1])
+        self._lost += lost_since(self._socket)
         return self._lost
 
     def as_json(self) -> dict[str, Any]:

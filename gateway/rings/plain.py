@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import GatewayError
-from emulator.linux.packet_filter import attach
 from gateway.filter import Instruction
-from gateway.interface import mac_address
-from gateway.ring import ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, PACKET_VNET_HDR, SOL_PACKET
+from gateway.interface import check_interface, mac_address
+from gateway.packet_socket import begin, lost_since, opening, prepare
 from gateway.rings.batch import Batch
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FramePool
-from gateway.rings.port import PortCounters, check_interface
+from gateway.rings.port import PortCounters
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
 _HEADROOM_BYTES = 128
@@ -30,7 +29,7 @@ _FRAME_BYTES = 1 << 17
 _MOST_BYTES = (1 << 16) + 128
 """Longest frame with its header. Not more: Python's allocator asks the kernel anew for each object of 128 KiB, which
 clears all of its pages."""
-_SO_RCVBUFFORCE, _SO_SNDBUFFORCE = 33, 32
+_SO_RCVBUFFORCE = 33
 _BUFFER_BYTES = 1 << 24
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM})
 
@@ -57,23 +56,11 @@ class PlainPort:
         self.copies = copies or CopyLedger()
         self._lost = 0
         self._pool = FramePool(np.zeros(frames * _FRAME_BYTES, dtype=np.uint8), _FRAME_BYTES, HEADER_BYTES)
-        try:
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        except PermissionError:
-            raise GatewayError(f"no packet socket on {interface}: run as root of its namespace") from None
-        try:
+        with opening(interface, "open a packet socket") as self._socket:
             self.mac = mac_address(self._socket, interface)
-            self._socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-            self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
-            if accept:
-                attach(self._socket, accept)
-            self._socket.setblocking(False)
-            self._socket.bind((interface, ETH_P_ALL))
-        except OSError as error:
-            self._socket.close()
-            raise GatewayError(f"cannot open a packet socket on {interface}: {error.strerror or error}") from None
+            prepare(self._socket, _BUFFER_BYTES, accept)
+            begin(self._socket, interface)
 
     def fileno(self) -> int:
         """See `Port.fileno`."""
@@ -154,8 +141,7 @@ class PlainPort:
 
     def lost_frames(self) -> int:
         """See `Port.lost_frames`."""
-        raw = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
-        self._lost += int.from_bytes(raw[4:], "little")
+        self._lost += lost_since(self._socket)
         return self._lost
 
     def as_json(self) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from emulator.errors import GatewayError
 from gateway.rings.batch import Batch
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting
@@ -123,12 +121,3 @@ class Port(Protocol):
     def close(self) -> None:
         """Give everything back. Frames that are lent from its memory are gone, if the memory is its own."""
         ...
-
-
-def check_interface(sock: socket.socket, interface: str) -> None:
-    """What `Port.check` does for a socket on an interface."""
-    sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    try:
-        socket.if_nametoindex(interface)
-    except OSError:
-        raise GatewayError(f"the interface {interface} is gone") from None

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import GatewayError
-from gateway.interface import mac_address
+from gateway.interface import check_interface, mac_address
 from gateway.rings import xsk_abi as abi
 from gateway.rings.batch import Batch
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting
 from gateway.rings.index import RingMemory
-from gateway.rings.port import PortCounters, check_interface
+from gateway.rings.port import PortCounters
 from gateway.rings.umem import Umem
 from gateway.rings.xsk_core import XskCore, XskRings
 
