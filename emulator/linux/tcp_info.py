@@ -45,12 +45,10 @@ class OwnConnection:
     """A connection of this process, as the kernel sees the end that a socket is.
 
     Attributes:
-        bytes_acked: Payload that the other end acknowledged.
         bytes_received: Payload that arrived in order here.
         retransmits: Segments that this end sent again.
     """
 
-    bytes_acked: int
     bytes_received: int
     retransmits: int
 
@@ -62,8 +60,8 @@ def own_connection(one: socket.socket) -> OwnConnection:
         OSError: It is not TCP, or closed.
     """
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_OFFSET + 16)
-    acked, received = struct.unpack_from("=QQ", info, _BYTES_OFFSET)
-    return OwnConnection(acked, received, struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_OFFSET)[0])
+    received = struct.unpack_from("=Q", info, _BYTES_OFFSET + 8)[0]
+    return OwnConnection(received, struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_OFFSET)[0])
 
 
 class TcpReader:

@@ -59,7 +59,7 @@ def test_a_broken_connection_is_an_error() -> None:
 
 
 def test_counts_are_those_of_the_socket() -> None:
-    """What one end sent is what the other received and the first has acknowledged."""
+    """What one end sent is what the other received."""
     with ExitStack() as undo:
         [sender], [receiver] = pairs(1, undo)
         sender.send(b"12345")
