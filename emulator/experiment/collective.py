@@ -20,6 +20,7 @@ from emulator.experiment.prepare import prepare_all
 from emulator.experiment.run import run
 from emulator.results import default_folder
 from emulator.scenario import Scenario, load, loads
+from emulator.scenario.source import read_source
 from emulator.units import format_rate, format_size, parse_size
 
 NAME = "collective"
@@ -81,8 +82,7 @@ def scenario_of(request: Request) -> Scenario:
 def _topology(request: Request) -> dict[str, Any]:
     if request.scenario is not None:
         load(request.scenario)
-        found = yaml.safe_load(request.scenario.read_text(encoding="utf-8"))["topology"]
-        return dict(found)
+        return dict(read_source(request.scenario).data["topology"])
     kind, *parameters = (request.topology or "").split(",")
     found = {"kind": kind}
     for parameter in parameters:
