@@ -12,11 +12,6 @@ Numbers = npt.NDArray[np.int64]
 Index = slice | Numbers | npt.NDArray[np.bool_]
 
 
-def records(memory: Memory, size_bytes: int) -> npt.NDArray[np.void]:
-    """All pieces of *size_bytes* of a memory, one beginning at every byte: to move a few bytes of many frames."""
-    return np.ndarray((memory.size - size_bytes + 1,), np.dtype(f"V{size_bytes}"), memory, 0, (1,))
-
-
 class Lender(Protocol):
     """Whoever owns the memory that frames of a batch lie in."""
 
@@ -64,6 +59,10 @@ class Fragments:
         # For each chosen frame the run start, start+1, ... of its pieces.
         runs = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
         return Fragments(counts, self.offsets[runs], self.lengths[runs], self.heads_end[index])
+
+    def heads(self, offsets: Numbers, lengths: Numbers) -> Numbers:
+        """Lengths of the first pieces of frames that begin at *offsets* and have these *lengths*."""
+        return np.where(self.counts > 0, self.heads_end - offsets, lengths)
 
 
 class Batch:
@@ -127,8 +126,7 @@ class Batch:
 
     def heads(self) -> Numbers | None:
         """Lengths of the frames' first pieces; None: all are in one piece."""
-        pieces = self.fragments
-        return None if pieces is None else np.where(pieces.counts > 0, pieces.heads_end - self.offsets, self.lengths)
+        return None if self.fragments is None else self.fragments.heads(self.offsets, self.lengths)
 
     def release(self) -> None:
         """Give all frames back."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gateway.dataplane.memory import records
 from gateway.filter import Instruction
 from gateway.interface import check_interface, mac_address
 from gateway.packet_socket import (
@@ -30,7 +31,7 @@ from gateway.packet_socket import (
     opening,
     prepare,
 )
-from gateway.rings.batch import Batch, Memory, Numbers, records
+from gateway.rings.batch import Batch, Memory, Numbers
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FrameError
 from gateway.rings.index import require_ordered_memory

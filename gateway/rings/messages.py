@@ -100,7 +100,7 @@ def _vectors(batch: Batch, finished: np.ndarray[tuple[int], np.dtype[np.uint8]])
     if fragments is None:
         vectors["length"][starts + 1] = batch.lengths
         return vectors, counts
-    vectors["length"][starts + 1] = np.where(fragments.counts > 0, fragments.heads_end - batch.offsets, batch.lengths)
+    vectors["length"][starts + 1] = fragments.heads(batch.offsets, batch.lengths)
     rest = np.ones(len(vectors), dtype=bool)
     rest[starts] = rest[starts + 1] = False
     vectors["base"][rest] = base + fragments.offsets

@@ -138,7 +138,7 @@ class XskCore:
         count = int(np.searchsorted(np.cumsum(1 + fragments.counts), tx.room(), side="right"))
         taken = batch.take(slice(count))
         pieces = taken.fragments or fragments
-        heads = np.where(pieces.counts > 0, pieces.heads_end - taken.offsets, taken.lengths)
+        heads = pieces.heads(taken.offsets, taken.lengths)
         fitting = self._pool.fits(taken.offsets, heads) & (heads >= _LEAST_FRAME_BYTES)
         fitting &= (pieces.counts < _MAX_PIECES) & (self._long | (pieces.counts == 0))
         if not fitting.all():
@@ -213,10 +213,6 @@ def _join(
     rest = np.ones(count, dtype=bool)
     rest[starts] = False
     totals = np.add.reduceat(lengths[:count], starts) if count else _NONE
-    heads, pieces = (
-        offsets[:count][starts],
-        Fragments(
-            counts - 1, offsets[:count][rest], lengths[:count][rest], offsets[:count][starts] + lengths[:count][starts]
-        ),
-    )
+    heads = offsets[starts]
+    pieces = Fragments(counts - 1, offsets[:count][rest], lengths[:count][rest], heads + lengths[starts])
     return count, heads, totals, pieces
