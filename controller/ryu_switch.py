@@ -174,8 +174,7 @@ class Switch:
                 self._send(message)
         for meter in change.put.meters:
             self._send(codec.meter_mod(datapath, meter, "modify" if meter.number in command.meters else "add"))
-        for group in change.put.groups:
-            self._send(codec.group_mod(datapath, group, "put"))
+        self._send_all(codec.group_mod(datapath, group, "put") for group in change.put.groups)
         self._send_barrier(bool(change.clear or change.put.meters or change.put.groups))
         self._send_all(codec.flow_mod(datapath, rule) for rule in change.put.rules)
         self._send_barrier(bool(change.put.rules))
