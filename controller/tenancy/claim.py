@@ -46,39 +46,36 @@ class Claim:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise ControllerError(f"{path}: {name} cannot be opened for writing: {reason}") from None
         try:
-            self._lock(path, shared)
+            _lock(self._file, path, shared)
         except BaseException:
             self.close()
             raise
-
-    def _lock(self, path: str, shared: bool) -> None:
-        kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
-        wanted = _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
-        for round_ in range(_ROUNDS + 1):
-            try:
-                fcntl.fcntl(self._descriptor, fcntl.F_SETLK, wanted)
-            except (BlockingIOError, PermissionError):
-                found, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(self._descriptor, fcntl.F_GETLK, wanted))
-            except OSError as error:
-                raise ControllerError(f"{path}: cannot be claimed: {error.strerror}") from None
-            else:
-                return
-            if round_ < _ROUNDS and found != fcntl.F_UNLCK:
-                time.sleep(_PAUSE_S)
-        # A process that this one cannot see, as in another container, has number 0.
-        who = f"process {process}" if process > 0 else "a process of another container"
-        how = "with --redundant" if found == fcntl.F_RDLCK else "without --redundant"
-        raise ControllerError(
-            f"{path} is used by another controller ({who} on {socket.gethostname()}, {how}): "
-            "end that one, or give both --redundant"
-        )
-
-    @property
-    def _descriptor(self) -> int:
-        return -1 if self._file is None else self._file
 
     def close(self) -> None:
         """Give the claim up. Harmless if done twice."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _lock(file: int, path: str, shared: bool) -> None:
+    kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
+    wanted = _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
+    for round_ in range(_ROUNDS + 1):
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLK, wanted)
+        except (BlockingIOError, PermissionError):
+            found, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, wanted))
+        except OSError as error:
+            raise ControllerError(f"{path}: cannot be claimed: {error.strerror}") from None
+        else:
+            return
+        if round_ < _ROUNDS and found != fcntl.F_UNLCK:
+            time.sleep(_PAUSE_S)
+    # A process that this one cannot see, as in another container, has number 0.
+    who = f"process {process}" if process > 0 else "a process of another container"
+    how = "with --redundant" if found == fcntl.F_RDLCK else "without --redundant"
+    raise ControllerError(
+        f"{path} is used by another controller ({who} on {socket.gethostname()}, {how}): "
+        "end that one, or give both --redundant"
+    )
