@@ -14,10 +14,10 @@ from emulator.model.fabric import Fabric
 from tests.support.controller_packets import bytes_frame, frame_bytes
 from tests.support.dummy_ovs import DummyOvs, add_patch_port, dummy_ovs, far_end
 from tests.support.openflow_socket import OpenFlowSocket, openflow_socket
+from tests.support.waiting import until
 
 _PCAP_HEADER_BYTES, _PCAP_RECORD = 24, struct.Struct("=8xI4x")
 _SENTINEL_TYPE, _SENTINEL_MARK = 0x88B6, 0xFFFFFFFF
-_MOST_LOOKS = 5000
 
 SENTINEL = Frame("02:00:00:00:00:01", "02:00:00:00:00:02", _SENTINEL_TYPE)
 """A packet behind all others: once it is reported, they are done."""
@@ -133,8 +133,9 @@ def wait_for_ports(ovs: DummyOvs, openflow: OpenFlowSocket, ports: Collection[in
     """Take dummy ports down, the others up, and wait until the switch knows."""
     for port in ports:
         ovs.appctl("netdev-dummy/set-admin-state", f"p{port}", "down" if port in down else "up")
-    for _ in range(_MOST_LOOKS):
+
+    def known() -> bool:
         seen = [codec.read_port_description(entry) for entry in openflow.port_descriptions()]
-        if {port.number for port in seen if not port.up} & set(ports) == set(down):
-            return
-    raise AssertionError("the switch does not notice which ports are up")
+        return {port.number for port in seen if not port.up} & set(ports) == set(down)
+
+    until(known, "the switch knows which ports are up")

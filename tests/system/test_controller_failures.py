@@ -6,11 +6,11 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -22,12 +22,12 @@ from tests.support.controller_fabrics import leaf_spine, services_of
 from tests.support.controller_process import RunningController, running_controller
 from tests.support.dummy_ovs import DummyOvs, dummy_ovs, missing
 from tests.support.openflow_socket import openflow_socket
+from tests.support.waiting import until
 
 WAIT_NS = 60_000_000_000
 FABRIC = leaf_spine(gpus=3, storage=2)
 SERVICES = services_of(FABRIC, 4420)
 SWITCHES = len(FABRIC.switches)
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,19 +59,6 @@ def built(folder: Path, *options: str, cabled: Fabric = FABRIC, wait: bool = Tru
         if wait:
             wait_ready(client.url, SWITCHES, WAIT_NS)
         yield Network(ovs, controller, client)
-
-
-def until(look: Callable[[], T], what: str) -> T:
-    """The first true value, looked for at least 5000 times and 10 s: a quick machine is done with looks too soon."""
-    value = look()
-    end_s = time.monotonic() + 10
-    looks = 0
-    while looks < 5000 or time.monotonic() < end_s:
-        if value:
-            return value
-        value = look()
-        looks += 1
-    raise AssertionError(f"{what}: {value}")
 
 
 def events(client: ControllerClient, kind: str, after: int = 0) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,6 +24,7 @@ from emulator.model.fabric import Fabric, Role
 from tests.support.controller_fabrics import leaf_spine, services_of
 from tests.support.controller_process import RunningController, running_controller
 from tests.support.dummy_ovs import DummyOvs, dummy_ovs, missing
+from tests.support.waiting import until
 
 WAIT_NS = 60_000_000_000
 FABRIC = leaf_spine(gpus=3, storage=2)
@@ -288,7 +288,7 @@ def test_unknown_switches_are_ignored(gateway: Network) -> None:
         *("--", "set-controller", "other", f"tcp:{gateway.controller.openflow}"),
     )
     gateway.ovs.vsctl("--", *_wait_connected(gateway.ovs))
-    assert _until(gateway.client, lambda health: health["strangers"]) == [0xDEADBEEF]
+    assert until(lambda: gateway.client.health()["strangers"], "the stranger is noticed") == [0xDEADBEEF]
     assert gateway.client.health()["ready"] is True
     management = str(gateway.ovs.folder / "other.mgmt")
     assert "cookie" not in gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "dump-flows", management)
@@ -301,21 +301,12 @@ def test_unknown_switches_are_ignored(gateway: Network) -> None:
 def test_a_switch_that_leaves_is_missed(gateway: Network) -> None:
     """Its absence shows in health, its counters answer 503, and other switches are not affected."""
     gateway.ovs.vsctl("del-controller", "s1")
-    assert _until(gateway.client, lambda health: health["problems"]) == ["s1 is not connected"]
+    assert until(lambda: gateway.client.health()["problems"], "its absence is noticed") == ["s1 is not connected"]
     with pytest.raises(ControllerError, match="503"):
         gateway.client.get("/v1/counters", dpid=2)
     assert gateway.client.get("/v1/counters", dpid=1)["ports"]
     gateway.ovs.vsctl("set-controller", "s1", f"tcp:{gateway.controller.openflow}")
     assert gateway.client.get("/v1/health", wait_ms=10_000)["ready"] is True
-
-
-def _until(client: ControllerClient, condition: Any) -> Any:
-    """The first true value of a condition on the health, bounded by a number of requests."""
-    for _ in range(5000):
-        value = condition(client.health())
-        if value:
-            return value
-    raise AssertionError(client.health())
 
 
 def test_a_larger_fabric_is_installed_and_verified(tmp_path: Path) -> None:

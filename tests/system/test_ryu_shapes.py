@@ -6,7 +6,7 @@ Both are controllers of the same Open vSwitch switches at the same time, so what
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +22,11 @@ from tests.support.controller_packets import frame_bytes
 from tests.support.controller_process import running_controller
 from tests.support.dummy_ovs import DummyOvs, dummy_ovs, far_end, missing
 from tests.support.stock_ryu import stock_ryu
+from tests.support.waiting import until
 
 FABRIC = leaf_spine(gpus=3, storage=2)
 SWITCHES = len(FABRIC.switches)
 WAIT_NS = 60_000_000_000
-MOST_LOOKS = 5000
 COUNTERS = frozenset(
     {
         *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "packet_count", "byte_count", "lookup_count"),
@@ -74,13 +74,6 @@ def declare(client: ControllerClient) -> None:
     client.put("/v1/services/s", {"kind": "block", "node": "st0", "port": 4420})
     client.put("/v1/vpcs/v/endpoints/e", {"service": "s", "ip": "192.168.0.9", "port": 4420})
     client.put("/v1/policies/p", {"vpc": "v", "action": "allow"}, wait_s=60)
-
-
-def until(look: Callable[[], bool], what: str) -> None:
-    for _ in range(MOST_LOOKS):
-        if look():
-            return
-    raise AssertionError(what)
 
 
 @pytest.fixture(scope="module")
