@@ -242,13 +242,12 @@ class Flows:
         seen = np.flatnonzero(frames)
         self._counters.count_classes(self._tenant[seen], self._service[seen], frames[seen], sizes[seen])
 
-    def expire(self, before_ns: int) -> list[FlowKey]:
-        """Forget the flows that had no frame since *before_ns*, and name them."""
+    def expire(self, before_ns: int) -> int:
+        """Forget the flows that had no frame since *before_ns*; how many these were."""
         idle = np.flatnonzero((self._width != 0) & (self._last_ns < before_ns))
-        keys = [self.key(number) for number in idle.tolist()]
         if idle.size:
             self._remove(idle)
-        return keys
+        return int(idle.size)
 
     def make_room(self, flows: int, keep: Ints) -> None:
         """Forget those that were idle longest, until there is room for so many more.

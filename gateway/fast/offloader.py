@@ -157,7 +157,7 @@ class Offloader:
         self._packets, self._bytes = packets, sizes
         self._offer_again(now_ns)
         table.expire(now_ns - idle_ns, counts)
-        self.forgotten += len(flows.expire(now_ns - idle_ns))
+        self.forgotten += flows.expire(now_ns - idle_ns)
         self._last_step_ns = now_ns
 
     def _offer_again(self, now_ns: int) -> None:

@@ -218,8 +218,8 @@ class FlowTable:
         self.counters.removed += len(slots)
         self._drop(slots)
 
-    def expire(self, before_ns: int, counts: Records | None = None) -> list[Conversation]:
-        """Remove flows that had no packet for long, and name them.
+    def expire(self, before_ns: int, counts: Records | None = None) -> int:
+        """Remove flows that had no packet for long; how many these were.
 
         Args:
             before_ns: The last one came before this time on CLOCK_MONOTONIC.
@@ -227,12 +227,11 @@ class FlowTable:
         """
         slots = self.slots()
         if not len(slots):
-            return []
+            return 0
         idle = slots[self._last_ns(self.counts() if counts is None else counts)[slots] < before_ns]
-        names = [conversation(self._keys[slot]) for slot in idle.tolist()]
         self.counters.expired += len(idle)
         self._drop(idle)
-        return names
+        return len(idle)
 
     def read(self) -> list[tuple[Conversation, int, int, int]]:
         """Each flow with its packets, bytes and the time of its last packet (0: none yet)."""

@@ -122,7 +122,10 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(age=st.integers(0, 6))
     def expire(self, age: int) -> None:
-        names = {name.source_port for name in self.table.expire(self.now - age)}
+        before = set(self.table.conversations())
+        count = self.table.expire(self.now - age)
+        names = {name.source_port for name in before - set(self.table.conversations())}
+        assert len(names) == count
         assert names == {port for port, seen in self.seen.items() if seen < self.now - age}
         for port in names:
             self._gone(port)
