@@ -21,12 +21,12 @@ def cards_of(workload: Collectives, names: Sequence[str]) -> list[CardModel]:
     return [others.get(name, usual) for name in names]
 
 
-def cost_model(workload: Collectives, ways: Ways, names: Sequence[str]) -> CostModel:
-    """The model of ranks on hosts, with their cards."""
-    cards = cards_of(workload, names)
+def cost_model(workload: Collectives, ways: Ways) -> CostModel:
+    """The model of a workload's ranks, with their cards."""
+    cards = cards_of(workload, workload.ranks)
     return CostModel(
         ways,
-        names,
+        workload.ranks,
         [card.message_ns for card in cards],
         [8 * (card.reduce_rate or 0) for card in cards],
         [card.chunk_bytes for card in cards],

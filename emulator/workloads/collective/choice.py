@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.collectives import Collective, Schedule, build, fits
@@ -13,8 +12,10 @@ from emulator.collectives.leaves import leaves
 from emulator.collectives.payload import DATA_TYPES
 from emulator.collectives.ring import ring_all_reduce, rings
 from emulator.collectives.schedule import striped
+from emulator.collectives.ways import Ways, planes_of
 from emulator.errors import WorkloadError
 from emulator.model.workload import Collectives
+from emulator.workloads.collective.cards import cost_model, slow_ranks
 
 AUTO = "auto"
 LEAVES = ("leaves-ring", "leaves-halving-doubling")
@@ -44,14 +45,13 @@ class Chooser:
 
     Args:
         workload: What is to be done.
-        model: Of the network as it is.
-        planes: Planes of the network that ranks can choose between.
-        slow: Ranks with slower links than others.
+        ways: Of the network as it is.
     """
 
-    def __init__(self, workload: Collectives, model: CostModel, planes: int = 1, slow: Sequence[int] = ()) -> None:
+    def __init__(self, workload: Collectives, ways: Ways) -> None:
         kind = Collective(workload.collective)
-        self._model = model
+        self._model = model = cost_model(workload, ways)
+        planes, slow = planes_of(ways, workload.ranks), slow_ranks(ways, workload.ranks)
         self._item_bytes = DATA_TYPES[workload.datatype].dtype.itemsize
         hanging = (
             [leaves(len(workload.ranks), slow, inner) for inner in (ring_all_reduce, halving_doubling)] if slow else []

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from emulator.collectives.grid import grid_of
-from emulator.collectives.ways import Ways, planes_of
+from emulator.collectives.ways import Ways
 from emulator.errors import ScenarioError, WorkloadError
 from emulator.linux.timer import Timer, reset_timer_slack
 from emulator.model.workload import CollectiveJob
 from emulator.results.records import Record
-from emulator.workloads.collective.cards import cost_model, slow_ranks
 from emulator.workloads.collective.choice import AUTO, Choice, Chooser
 from emulator.workloads.collective.execution import Execution
 from emulator.workloads.collective.job_figures import Era, Interruption, figures
@@ -79,20 +78,14 @@ class _Job:
 
     def _prepared(self, names: Sequence[str], ways: Ways, *, keep: bool = False) -> _State:
         """Connect ranks for the schedule that should be quickest among them."""
-        shape = grid_of(names)
-        here = replace(self._workload, ranks=tuple(names), shape=shape)
-        model = cost_model(self._workload, ways, names)
+        size_bytes = self._workload.size_bytes
+        here = replace(self._workload, ranks=tuple(names), shape=grid_of(names))
         try:
-            choice = Chooser(here, model, planes_of(ways, names), slow_ranks(ways, names)).ranking(
-                self._workload.size_bytes
-            )[0]
+            choice = Chooser(here, ways).ranking(size_bytes)[0]
         except ScenarioError:
             # What was asked for is not for so many ranks.
-            here = replace(here, algorithm=AUTO)
-            choice = Chooser(here, model, planes_of(ways, names), slow_ranks(ways, names)).ranking(
-                self._workload.size_bytes
-            )[0]
-        execution = self._session.prepare(choice.schedule, self._workload.size_bytes, ways, names, keep=keep)
+            choice = Chooser(replace(here, algorithm=AUTO), ways).ranking(size_bytes)[0]
+        execution = self._session.prepare(choice.schedule, size_bytes, ways, names, keep=keep)
         return _State(tuple(names), ways, choice, execution)
 
     def _change(self, names: Sequence[str]) -> None:

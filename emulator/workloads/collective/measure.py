@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from emulator.collectives.ways import planes_of
 from emulator.errors import WorkloadError
 from emulator.linux.timer import Timer, reset_timer_slack
 from emulator.model.workload import CollectiveRun
 from emulator.results.records import Record
 from emulator.units import format_size
-from emulator.workloads.collective.cards import cost_model, slow_ranks
 from emulator.workloads.collective.choice import Choice, Chooser
 from emulator.workloads.collective.figures import Measured, figures
 from emulator.workloads.collective.session import Session
@@ -28,8 +26,7 @@ def run(workload: CollectiveRun, context: Context) -> list[Record]:
     ways = context.ways
     if ways is None:
         raise WorkloadError(f"workload {workload.name}: it is not known where packets go")
-    names = workload.ranks
-    chooser = Chooser(workload, cost_model(workload, ways, names), planes_of(ways, names), slow_ranks(ways, names))
+    chooser = Chooser(workload, ways)
     sizes = workload.sizes_bytes
     measured = []
     with Session(workload, context, ways) as session:
