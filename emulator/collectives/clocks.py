@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.collectives.messages import Messages
+from emulator.collectives.messages import Messages, runs
 from emulator.collectives.schedule import Integers
 from emulator.collectives.ways import Numbers, WayTable
 
@@ -85,10 +85,7 @@ class Clocks:
         """Let cards add up what arrived, in the order of arrival, and count it as arrived when that is done."""
         adding = np.flatnonzero(burst.compute_ns)
         order = adding[np.lexsort((arrival[adding], burst.target[adding]))]
-        targets = burst.target[order]
-        begins = np.ones(len(order), dtype=bool)
-        begins[1:] = targets[1:] != targets[:-1]
-        starts = np.flatnonzero(begins)
+        starts = np.flatnonzero(runs(burst.target[order]))
         turn = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
         for number in range(int(turn.max(initial=-1)) + 1):
             now = order[turn == number]

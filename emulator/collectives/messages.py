@@ -119,7 +119,7 @@ def messages_of(schedule: Schedule, edges: Integers) -> Messages:
         for name in ("first", "count")
     )
     ranges = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    parts = 1 if schedule.parts is None else len(schedule.parts)
+    parts = schedule.part_count
     keys, connection = np.unique((source * schedule.ranks + target) * parts + part, return_inverse=True)
     pairs, in_part = np.divmod(keys, parts)
     connections = tuple(
@@ -151,9 +151,7 @@ def stages_of(messages: Messages) -> Stages:
     order = np.lexsort((number, receives, step, strand, rank))
     receives = receives[order]
     number, rank, strand, step = (one[order] for one in (number, rank, strand, step))
-    differs = [one[1:] != one[:-1] for one in (rank, strand, step, receives.astype(np.int64))]
-    begins = np.ones(2 * total, dtype=bool)
-    begins[1:] = np.logical_or.reduce(differs)
+    begins = runs(rank, strand, step, receives)
     stage = np.cumsum(begins) - 1
     starts = np.flatnonzero(begins)
     same = (rank[starts][1:] == rank[starts][:-1]) & (strand[starts][1:] == strand[starts][:-1])
@@ -172,6 +170,13 @@ def stages_of(messages: Messages) -> Stages:
         sends_in=sends_in,
         arrives_in=arrives_in,
     )
+
+
+def runs(*columns: Integers | Flags) -> Flags:
+    """Where sorted rows begin to be others than those before: in any of their columns."""
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])
+    return begins
 
 
 def needed(schedule: Schedule) -> list[Integers | None]:
@@ -218,9 +223,7 @@ def _merged(schedule: Schedule, number: int, made: Step) -> _Merged:
     part, source, target, first, count = (
         one[order] for one in (parts, made.source, made.target, made.first, made.count)
     )
-    differs = [one[1:] != one[:-1] for one in (part, source, target, reduce.astype(np.int64))]
-    begins = np.ones(len(order), dtype=bool)
-    begins[1:] = np.logical_or.reduce(differs)
+    begins = runs(part, source, target, reduce)
     apart = begins.copy()
     apart[1:] |= first[1:] != (first + count)[:-1]
     starts, pieces = np.flatnonzero(begins), np.flatnonzero(apart)
