@@ -9,7 +9,6 @@ from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYS_PIDFD_GETFD = 438
-_SO_RCVLOWAT = 18
 
 
 def find_descriptor(pid: int, inode: int) -> int | None:
@@ -45,5 +44,5 @@ def set_receive_low_water(pid: int, inode: int, size_bytes: int) -> bool:
     if descriptor < 0:
         return False
     with socket.socket(fileno=descriptor) as copy:
-        copy.setsockopt(socket.SOL_SOCKET, _SO_RCVLOWAT, size_bytes)
+        copy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
     return True

@@ -18,7 +18,6 @@ from types import TracebackType
 from emulator.linux.epoll import Poller
 from emulator.linux.tcp_info import own_connection
 
-_SO_RCVLOWAT = 18
 _FILE_BYTES = 4 << 20
 _ROOM_BYTES = 64 << 20
 """Address space for what is thrown away; it is never touched, so it takes no memory."""
@@ -46,7 +45,7 @@ class BulkFlows:
         os.truncate(self._file, _FILE_BYTES)
         self._room = self._undo.enter_context(mmap.mmap(-1, _ROOM_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         for one in receivers:
-            one.setsockopt(socket.SOL_SOCKET, _SO_RCVLOWAT, max(1, buffer_bytes // _WAKE_SHARE))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(1, buffer_bytes // _WAKE_SHARE))
             self._poller.register(one.fileno(), select.EPOLLIN)
 
     def begin(self, senders: Sequence[socket.socket]) -> None:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from emulator.collectives.messages import Messages
 from emulator.workloads.collective.links import Links
 
-_SO_RCVLOWAT = 18
 _MOST_PIECES = 1024
 """Linux's UIO_MAXIOV: most pieces in one call."""
 _LOW_WATER_SHARE = 4
@@ -94,7 +93,7 @@ class Receiver:
         size_bytes = min(size_bytes, self._usual)
         if size_bytes != self._low:
             self._low = size_bytes
-            self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVLOWAT, size_bytes)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
 
 
 def ends_of(
