@@ -41,9 +41,7 @@ _PROGRAM = "offload"
 class _Interface:
     """One interface's program, with its sockets' map."""
 
-    def __init__(
-        self, name: str, folder: Path, shared: dict[str, int], entries: dict[str, int], hook: Hook, settings: bytes
-    ) -> None:
+    def __init__(self, name: str, folder: Path, shared: dict[str, int], entries: dict[str, int], hook: Hook) -> None:
         self.name = name
         self.index = _index(name)
         self.folder = folder / f"if{self.index}"
@@ -57,7 +55,7 @@ class _Interface:
             self.maps = {map_name: self._keep(libbpf.get_pinned(folder / map_name)) for map_name in _SHARED}
             self.adopted = True
             return
-        loaded = BpfObject(object_path(_PROGRAM), (_PROGRAM,), entries=entries, reuse=shared, settings=settings)
+        loaded = BpfObject(object_path(_PROGRAM), (_PROGRAM,), entries=entries, reuse=shared)
         try:
             self.maps = {map_name: self._keep(os.dup(loaded.map_fd(map_name))) for map_name in _SHARED}
             self.sockets_fd = self._keep(os.dup(loaded.map_fd("sockets")))
@@ -113,7 +111,6 @@ class Offload:
         capacity: Flows at most (an adopted map keeps its size).
         own: The host's own addresses.
         hook: Where the program sees packets.
-        stamped: Put the time of arrival before packets that go to a socket.
 
     Attributes:
         adopted: Whether flows of another daemon were taken over.
@@ -130,8 +127,6 @@ class Offload:
         capacity: int = 65_536,
         own: Iterable[IPv4Address | IPv6Address] = (),
         hook: Hook = Hook.DRIVER,
-        *,
-        stamped: bool = False,
     ) -> None:
         make_folder(folder)
         self._root = folder
@@ -143,7 +138,7 @@ class Offload:
         try:
             for name in interfaces:
                 entries = dict.fromkeys(_SIZED, capacity)
-                one = _Interface(name, self._folder, self._shared, entries, hook, bytes([stamped]))
+                one = _Interface(name, self._folder, self._shared, entries, hook)
                 self._interfaces[name] = one
                 if not self._shared:
                     self._share(one.maps)
