@@ -46,6 +46,20 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
+def station_mac(value: object) -> bytes:
+    """The Ethernet address of one station, 6 bytes.
+
+    Raises:
+        ValueError: It is none; says why.
+    """
+    if not isinstance(value, str) or not _MAC.fullmatch(value):
+        raise ValueError(f"{value!r} is not an Ethernet address like 02:00:0a:00:00:01")
+    raw = bytes.fromhex(value.replace(":", ""))
+    if raw[0] & 1:
+        raise ValueError(f"{value} is a group address, not a host's")
+    return raw
+
+
 def load_station(path: Path) -> StationModel:
     """Read a station's parameters: the fields of `StationModel`, all of them.
 
@@ -96,10 +110,8 @@ def load_neighbours(path: Path) -> dict[IPv4Address, bytes]:
             address = IPv4Address(ip)
         except AddressValueError:
             raise ScenarioError("is not an IPv4 address", file=str(path), key=ip) from None
-        if not isinstance(mac, str) or not _MAC.fullmatch(mac):
-            raise ScenarioError(f"{mac!r} is not an Ethernet address like 02:00:0a:00:00:01", file=str(path), key=ip)
-        raw = bytes.fromhex(mac.replace(":", ""))
-        if raw[0] & 1:
-            raise ScenarioError(f"{mac} is a group address, not a host's", file=str(path), key=ip)
-        neighbours[address] = raw
+        try:
+            neighbours[address] = station_mac(mac)
+        except ValueError as error:
+            raise ScenarioError(str(error), file=str(path), key=ip) from None
     return neighbours

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NoReturn, TypeVar
 
 from emulator.errors import ScenarioError
+from gateway.config import station_mac
 
-_MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 T = TypeVar("T")
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -86,13 +85,10 @@ class Section:
 
     def mac(self, key: str) -> bytes:
         """The Ethernet address of one station, 6 bytes."""
-        value = self.raw(key)
-        if not isinstance(value, str) or not _MAC.fullmatch(value):
-            self.fail(key, f"{value!r} is not an Ethernet address like 02:00:0a:00:00:01")
-        raw = bytes.fromhex(value.replace(":", ""))
-        if raw[0] & 1:
-            self.fail(key, f"{value} is a group address, not a host's")
-        return raw
+        try:
+            return station_mac(self.raw(key))
+        except ValueError as error:
+            self.fail(key, str(error))
 
     def address(self, key: str) -> Address:
         """An IP address."""
