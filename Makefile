@@ -48,7 +48,7 @@ bench-dataplane: ## the gateway's data plane next to the kernel's and others: ra
 	@$(PYTHON) -m tests.bench.dataplane memory offload
 	@$(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 1e6
 
-calibrate: ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
+calibrate: setup ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
 	@$(AS_USER) mkdir -p $(RESULTS)
 	@$(PYTHON) -m tests.bench.dataplane calibrate --out $(RESULTS)/calibrated.yaml
 
