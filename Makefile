@@ -6,6 +6,9 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # Under sudo, everything but installing runs as the invoking user: the emulator needs no privileges.
 AS_USER := $(if $(SUDO_UID),$(if $(filter-out 0,$(SUDO_UID)),setpriv --reuid=$(SUDO_UID) --regid=$(SUDO_GID) --init-groups env HOME=$(shell getent passwd $(SUDO_UID) | cut -d: -f6)))
+# What has to run as root leaves nothing in the clone that its owner could not change or remove.
+AS_ROOT := env PYTHONDONTWRITEBYTECODE=1
+GIVE_BACK := $(if $(SUDO_UID),chown -h $(SUDO_UID):$(SUDO_GID),true)
 RESULTS ?= results
 S ?= scenarios/smoke.yaml
 
@@ -43,14 +46,16 @@ bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, the
 bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 15 minutes)
 	@scripts/setup.sh --bench
 	@$(AS_USER) mkdir -p $(RESULTS)
-	@$(PYTHON) -m tests.bench.dataplane compare --json $(RESULTS)/dataplane.json
-	@$(PYTHON) -m tests.bench.dataplane evidence
-	@$(PYTHON) -m tests.bench.dataplane memory offload
-	@$(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 1e6
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane compare --json $(RESULTS)/dataplane.json
+	@$(GIVE_BACK) $(RESULTS)/dataplane.json
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane evidence
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory offload
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 1e6
 
 calibrate: setup ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
 	@$(AS_USER) mkdir -p $(RESULTS)
-	@$(PYTHON) -m tests.bench.dataplane calibrate --out $(RESULTS)/calibrated.yaml
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane calibrate --out $(RESULTS)/calibrated.yaml
+	@$(GIVE_BACK) $(RESULTS)/calibrated.yaml
 
 kernel: ## build or find the virtual-time kernel and print its path
 	@python3 kernel/build.py
