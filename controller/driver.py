@@ -63,7 +63,7 @@ class Driver:
 
     def warn(self, message: str) -> None:
         """Have something noted that tenants should look at."""
-        self.core.warn(message, self._now_ns())
+        self.note(Kind.TENANCY, message, severity=Severity.WARNING)
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until the core is ready; false if it is not in time."""

@@ -129,11 +129,6 @@ class Core:
             self._note.declared(note, sorted({self.sessions[command.dpid].name for command in commands}))
         return commands + self._look(now_ns)
 
-    def warn(self, message: str, now_ns: int) -> None:
-        """Note something about resources that may not be as it was meant."""
-        self._at(now_ns)
-        self._note(Kind.TENANCY, message, Severity.WARNING)
-
     def next_ns(self) -> int | None:
         """When a `Tick` should come even if nothing else happens; None: not at all."""
         times = [

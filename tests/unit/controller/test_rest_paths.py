@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller import journal
 from controller.compose import Composer
 from controller.declared import Declared
 from controller.designs import Design, Plan
@@ -33,7 +34,7 @@ class Switches:
         settle(self._backend.core, self._backend.core.declare(plan, layers, note, 0))
 
     def warn(self, message: str) -> None:
-        self._backend.core.warn(message, 0)
+        self._backend.journal.add(0, journal.Kind.TENANCY, message, severity=journal.Severity.WARNING)
 
 
 def declared(design: str) -> Api:
