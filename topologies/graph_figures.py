@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import combinations, product
 from math import comb, prod
 
@@ -102,11 +102,6 @@ def exact_bisection_bps(fabric: Fabric) -> int:
         raise TopologyError(f"{len(cards)} cards can be halved in too many ways to try them all")
     cut = _Cut(fabric)
     return min(cut.bandwidth_bps(half) for half in _halves(classes, len(cards)))
-
-
-def cut_bps(fabric: Fabric, half: Iterable[str]) -> int:
-    """Bandwidth between some cards and all others, one way; switches go where it costs least."""
-    return _Cut(fabric).bandwidth_bps(frozenset(half))
 
 
 def _halves(classes: list[list[str]], cards: int) -> Iterator[frozenset[str]]:
