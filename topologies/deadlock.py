@@ -68,12 +68,15 @@ def circle(routing: Routing, numbering: Numbering = single) -> list[Channel]:
         routing: Routes of a fabric; of equal next hops the first is looked at.
         numbering: Virtual channels.
     """
-    after: dict[Channel, dict[Channel, None]] = {}
+    import networkx  # takes long to load
+
+    graph = networkx.DiGraph()
     for path in _paths(routing):
-        held = list(zip(path, numbering(path), strict=True))
-        for one, following in pairwise(held):
-            after.setdefault(one, {})[following] = None
-    return _circle(after)
+        graph.add_edges_from(pairwise(zip(path, numbering(path), strict=True)))
+    try:
+        return [channel for channel, _following in networkx.find_cycle(graph)]
+    except networkx.NetworkXNoCycle:
+        return []
 
 
 def _paths(routing: Routing) -> Iterable[Sequence[Passage]]:
@@ -83,26 +86,3 @@ def _paths(routing: Routing) -> Iterable[Sequence[Passage]]:
         for target in ends:
             if source != target and routing.ports(source, routing.addresses(target)[0]):
                 yield routing.path(source, target)
-
-
-def _circle(after: dict[Channel, dict[Channel, None]]) -> list[Channel]:
-    """Depth-first, without recursion: a channel that is met while its successors are looked at closes a circle."""
-    done: set[Channel] = set()
-    for first in after:
-        if first in done:
-            continue
-        way, places = [first], {first: 0}
-        waiting = [iter(after[first])]
-        while way:
-            following = next(waiting[-1], None)
-            if following is None:
-                done.add(way[-1])
-                del places[way.pop()]
-                waiting.pop()
-            elif following in places:
-                return way[places[following] :]
-            elif following not in done:
-                places[following] = len(way)
-                way.append(following)
-                waiting.append(iter(after.get(following, ())))
-    return []
