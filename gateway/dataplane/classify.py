@@ -104,6 +104,14 @@ class Classifier:
             tenant[tunnelled] = self._by_vni.find((vni[tunnelled].view(np.uint64),))
         return tenant
 
+    def tenants_of(self, headers: Headers, ingress: int) -> Ints:
+        """The tenant of each frame of a batch; one with VXLAN that passes by belongs to the tenant of its network."""
+        tenant = self.tenant_of(ingress, headers.vlan, headers.vni)
+        vxlan = headers.vxlan
+        if vxlan is not None:
+            tenant[vxlan.rows] = self.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
+        return tenant
+
     def service_of(self, headers: Headers) -> Ints:
         """The service of each frame: that of the port it goes to, or else of the port it comes from."""
         part = (headers.protocol == _UDP).astype(np.int64) << _UDP_PART
@@ -143,13 +151,12 @@ def classify(headers: Headers, ingress: int, classifier: Classifier) -> Classes:
         ingress: Number of the port where it came in.
         classifier: The tables.
     """
-    tenant = classifier.tenant_of(ingress, headers.vlan, headers.vni)
+    tenant = classifier.tenants_of(headers, ingress)
     service = classifier.service_of(headers)
     spoofed = classifier.is_spoofed(headers, tenant)
     reason = headers.reason
     vxlan = headers.vxlan
     if vxlan is not None and vxlan.rows.size:
-        tenant[vxlan.rows] = classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
         service[vxlan.rows] = classifier.service_of(vxlan.inner)
         if spoofed is not None:
             spoofed[vxlan.rows] = False

@@ -148,12 +148,10 @@ class Pipeline:
         if self._tunnel_ends.size and headers.vxlan is not None:
             headers = unwrap(headers, self._tunnel_ends)
             headroom = headroom + (headers.offsets - offsets)
-        tenant = self.classifier.tenant_of(ingress, headers.vlan, headers.vni)
-        vxlan = headers.vxlan
-        if vxlan is not None and vxlan.rows.size:
+        tenant = self.classifier.tenants_of(headers, ingress)
+        if headers.vxlan is not None:
             # Which frames a tunnel carries is no matter of its flow: each is looked at.
-            tenant[vxlan.rows] = self.classifier.tenant_of(ingress, vxlan.inner.vlan, vxlan.vni)
-            mark_spoofed(headers, vxlan, tenant, self.classifier)
+            mark_spoofed(headers, headers.vxlan, tenant, self.classifier)
         if np.count_nonzero(tenant < _ZERO):
             missing = (tenant < 0) & (headers.reason == 0)
             headers.reason[missing] = np.where(headers.vni[missing] < 0, Reason.NO_TENANT, Reason.UNKNOWN_TUNNEL)
