@@ -55,8 +55,7 @@ class Reason(IntEnum):
     """Wrapped or tagged, it would be longer than the next hop takes."""
     UNKNOWN_TUNNEL = 21
     """A VXLAN packet to the gateway with a VNI that no tenant has."""
-    DRAINING = 22
-    EGRESS_FULL = 23
+    EGRESS_FULL = 22
     """The ring to the next hop had no room."""
 
     @property
