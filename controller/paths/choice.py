@@ -30,14 +30,6 @@ class Choice:
         self.plain = plain
         self.careful = careful or plain
 
-    def groups(self) -> Iterator[Group]:
-        """All groups, by dpid and number."""
-        if self.careful is self.plain:
-            yield from self.plain.groups()
-            return
-        for careful, plain in zip(self.careful.groups(), self.plain.groups(), strict=True):
-            yield careful if careful.buckets else plain
-
     def groups_at(self, switch: str, rows: IntArray) -> Iterator[Group]:
         """The groups of one switch to some of the targets, by number."""
         made = self.careful.groups_at(switch, rows)
