@@ -81,7 +81,7 @@ def _examine(source: Source) -> tuple[Scenario | None, list[ScenarioError]]:
         problems.append(error)
     runs = len(variants) * len(document.designs) * len(document.profiles)
     if runs > MAX_COMBINATIONS:
-        problems.append(_error(source, ("matrix",), f"makes {runs} cells, at most {MAX_COMBINATIONS} are run"))
+        problems.append(source.error(("matrix",), f"makes {runs} cells, at most {MAX_COMBINATIONS} are run"))
     problems = _without_repeats(problems)
     return (None if problems else _scenario(document, tuple(variants), source)), problems
 
@@ -91,10 +91,6 @@ def _without_repeats(problems: list[ScenarioError]) -> list[ScenarioError]:
     return list({str(problem): problem for problem in problems}.values())
 
 
-def _error(source: Source, path: tuple[str | int, ...], reason: str) -> ScenarioError:
-    return ScenarioError(reason, file=source.file, line=line_of(source.lines, path), key=dotted(path))
-
-
 def _cross_check(document: Document, source: Source) -> list[ScenarioError]:
     problems = []
     names = [entry.name for entry in document.workloads]
@@ -102,30 +98,30 @@ def _cross_check(document: Document, source: Source) -> list[ScenarioError]:
     for index, name in enumerate(names):
         if name == FABRIC:
             problems.append(
-                _error(source, ("workloads", index, "name"), f"{FABRIC!r} is kept for figures of links and ports")
+                source.error(("workloads", index, "name"), f"{FABRIC!r} is kept for figures of links and ports")
             )
         if name in names[:index]:
-            problems.append(_error(source, ("workloads", index, "name"), f"duplicate workload name {name!r}"))
+            problems.append(source.error(("workloads", index, "name"), f"duplicate workload name {name!r}"))
     for key, values in (
         ("designs", document.designs),
         ("profiles", document.profiles),
         ("capture", document.capture),
     ):
         problems += [
-            _error(source, (key,), f"{value!r} is given {count} times")
+            source.error((key,), f"{value!r} is given {count} times")
             for value, count in Counter(values).items()
             if count > 1
         ]
     for index, entry in enumerate(document.expect):
         if entry.workload not in (*names, FABRIC):
             reason = f"there is no workload {entry.workload!r}{hint(entry.workload, (*names, FABRIC))}"
-            problems.append(_error(source, ("expect", index, "workload"), reason))
+            problems.append(source.error(("expect", index, "workload"), reason))
             continue
         kind = kinds.get(entry.workload, FABRIC)
         if not has_metric(kind, entry.metric):
             whose = "links and ports have" if kind == FABRIC else f"workloads of kind {kind} have"
             reason = f"{whose} no figure {entry.metric!r}{hint(entry.metric, METRICS[kind])}"
-            problems.append(_error(source, ("expect", index, "metric"), reason))
+            problems.append(source.error(("expect", index, "metric"), reason))
     return problems
 
 

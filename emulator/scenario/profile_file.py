@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from emulator.errors import ScenarioError
 from emulator.model.profile import PROFILES, MediaModel, Profile, StationModel, profile
 from emulator.scenario.document import ScenarioName
 from emulator.scenario.fields import Count, Rate, Text, Time, refuse
 from emulator.scenario.problems import hint, problems_of
-from emulator.scenario.source import Source, dotted, line_of, read_source
+from emulator.scenario.source import Source, read_source
 from emulator.scenario.topology import Strict
 
 SUFFIXES = (".yaml", ".yml")
@@ -117,7 +116,7 @@ def load_profile(path: str | Path) -> Profile:
     except ValidationError as error:
         raise problems_of(error, source.file, source.lines)[0] from None
     if document.profile in PROFILES:
-        raise _error(source, ("profile",), f"there is a profile {document.profile!r} already")
+        raise source.error(("profile",), f"there is a profile {document.profile!r} already")
     measured = ", ".join(f"{key}: {value}" for key, value in document.measured.items())
     gateway, router, compute = (_station(document, source, node, measured) for node in _NODES)
     given = document.media
@@ -129,7 +128,7 @@ def _station(document: ProfileDocument, source: Source, node: str, measured: str
     name = getattr(document.stations, node)
     if name not in document.modes:
         reason = f"there is no mode {name!r}{hint(name, document.modes)}"
-        raise _error(source, ("stations", node), reason)
+        raise source.error(("stations", node), reason)
     mode = document.modes[name]
     return StationModel(
         mode.latency_ns.median,
@@ -138,10 +137,6 @@ def _station(document: ProfileDocument, source: Source, node: str, measured: str
         document.stations.queue_packets,
         f"{Path(source.file).name}: {name}, {mode.what}" + (f" ({measured})" if measured else ""),
     )
-
-
-def _error(source: Source, path: tuple[str | int, ...], reason: str) -> ScenarioError:
-    return ScenarioError(reason, file=source.file, line=line_of(source.lines, path), key=dotted(path))
 
 
 def find_profile(name: str, scenario_file: str) -> Profile:

@@ -49,6 +49,10 @@ class Source:
     data: dict[str, Any]
     lines: Mapping[KeyPath, int]
 
+    def error(self, path: KeyPath, reason: str) -> ScenarioError:
+        """An error at a value, with the line of it or of the nearest thing around it that has one."""
+        return ScenarioError(reason, file=self.file, line=line_of(self.lines, path), key=dotted(path))
+
 
 def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int | None:
     """Line of a value, or of the nearest thing around it that has one."""
