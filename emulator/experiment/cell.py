@@ -178,9 +178,10 @@ def _reroutings(cell: Cell, manager: Manager) -> list[Record]:
 
     if not cell.faults:
         return []
+    lines = sum(one.routes for one in manager.rerouted)
     return [
         record("reroutings", len(manager.rerouted), "the fabric's manager: times that it changed routes"),
-        record("routes_changed", sum(manager.rerouted), "the fabric's manager: lines of all nodes' tables, whole cell"),
+        record("routes_changed", lines, "the fabric's manager: lines of all nodes' tables, whole cell"),
     ]
 
 

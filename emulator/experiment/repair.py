@@ -7,11 +7,28 @@ until it looks is up to whoever asks: a job that misses messages, or the driver 
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import dataclass
 
 from emulator.model.detour import Detour
 from emulator.model.routing import Routing
 from emulator.network import Network
 from emulator.workloads.context import Repair
+
+
+@dataclass(frozen=True)
+class Rerouted:
+    """A time at which the manager changed routes.
+
+    Attributes:
+        at_ns: When it looked, CLOCK_MONOTONIC.
+        done_ns: When every node had its new routes.
+        routes: Lines of tables that changed.
+    """
+
+    at_ns: int
+    done_ns: int
+    routes: int
 
 
 class Manager:
@@ -22,14 +39,14 @@ class Manager:
         routing: Its routes while all is well.
 
     Attributes:
-        rerouted: How many lines of tables it changed, for each time that it changed any.
+        rerouted: What it changed so far.
     """
 
     def __init__(self, network: Network, routing: Routing) -> None:
         self._network = network
         self._routing = routing
         self._lock = threading.Lock()
-        self.rerouted: list[int] = []
+        self.rerouted: list[Rerouted] = []
 
     def repair(self) -> Repair:
         """Install routes around all links that have no carrier now.
@@ -38,11 +55,12 @@ class Manager:
             LinkError: A kernel refused a route.
         """
         with self._lock:
+            at_ns = time.monotonic_ns()
             broken = self._network.broken_links()
             detour = Detour(self._routing, broken) if broken else None
             changed = self._network.take_detour(detour)
             if changed:
-                self.rerouted.append(changed)
+                self.rerouted.append(Rerouted(at_ns, time.monotonic_ns(), changed))
         links = self._routing.fabric.links
         return Repair(
             ways=detour or self._routing,
