@@ -58,9 +58,6 @@ class EventStream:
     Raises:
         ControllerError: The controller cannot be reached, or refuses. The iterator raises it too, once a lost
             controller did not come back in time, or refuses to go on.
-
-    Attributes:
-        last: Number of the last event that came, or where the stream began; None: nothing came yet.
     """
 
     def __init__(
@@ -76,12 +73,11 @@ class EventStream:
         self._response: http.client.HTTPResponse | None = None
         self._closed = False
         self._last_id = ""
-        self.last = after
         try:
             self._open()
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            raise ControllerError(f"{wire.where(self._target)}: {error or type(error).__name__}") from None
+            raise wire.broken(self._target, error) from None
 
     def __enter__(self) -> EventStream:
         """Use it until the block ends."""
@@ -110,8 +106,6 @@ class EventStream:
             if event is None:
                 self._drop()
                 continue
-            if event.number:
-                self.last = event.number
             return event
         raise StopIteration
 
@@ -150,7 +144,7 @@ class EventStream:
                 # The controller may be starting again; nobody is there who could tell us when it has.
                 problem: ControllerError = error
             except (OSError, http.client.HTTPException) as error:
-                problem = ControllerError(f"{self._wire.where(self._target)}: {error or type(error).__name__}")
+                problem = self._wire.broken(self._target, error)
             self._drop()
             left_s = end_s - time.monotonic()
             if left_s <= 0:

@@ -74,7 +74,7 @@ class Wire:
             Refusal: The controller answered with a problem.
             ControllerError: It cannot be reached, or answers what no controller would.
         """
-        sent = {**self._headers, **headers}
+        sent = dict(headers)
         data = None
         if body is not None:
             data = json.dumps(body).encode()
@@ -84,7 +84,7 @@ class Wire:
             response = self.begin(connection, method, target, data, sent)
             return self._read(target, response, empty=method != "GET")
         except (OSError, http.client.HTTPException) as error:
-            raise ControllerError(f"{self.where(target)}: {error or type(error).__name__}") from None
+            raise self.broken(target, error) from None
         finally:
             connection.close()
 
@@ -108,6 +108,10 @@ class Wire:
         except (BrokenPipeError, ConnectionResetError):
             pass  # refused before all was said: the answer is there all the same
         return connection.getresponse()
+
+    def broken(self, target: str, error: Exception) -> ControllerError:
+        """What to say when a connection fails."""
+        return ControllerError(f"{self.where(target)}: {error or type(error).__name__}")
 
     def where(self, target: str) -> str:
         """The address of a resource without its parameters, for messages."""
