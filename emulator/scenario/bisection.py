@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from emulator.model import workload as model
 from emulator.scenario.fields import Flag, Index, Time, refuse
-from emulator.scenario.workload_base import WorkloadSection, choice_field, time_field
+from emulator.scenario.workload_base import Congestion, WorkloadSection, choice_field, time_field
 
 
 class BisectionSection(WorkloadSection):
@@ -23,9 +23,7 @@ class BisectionSection(WorkloadSection):
     both_ways: Flag = Field(default=model.Bisection.both_ways, description="Both sides send at the same time.")
     duration_ns: Time = time_field("duration", model.Bisection.duration_ns, "Time for which they send.")
     warm_up_ns: Time = time_field("warm_up", model.Bisection.warm_up_ns, "Time at the start that does not count.")
-    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = choice_field(
-        model.Bisection.congestion, "Linux congestion control."
-    )
+    congestion: Congestion = choice_field(model.Bisection.congestion, "Linux congestion control.")
 
     @model_validator(mode="after")
     def _amount(self) -> BisectionSection:

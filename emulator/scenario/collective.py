@@ -11,6 +11,7 @@ from emulator.model import workload as model
 from emulator.scenario.fields import AsTuple, Count, Index, Names, Rate, Size, Sizes, Text, Time, at_least, refuse
 from emulator.scenario.topology import Strict
 from emulator.scenario.workload_base import (
+    Congestion,
     Message,
     WorkloadSection,
     choice_field,
@@ -61,9 +62,7 @@ class CollectivesSection(WorkloadSection):
         model.Collectives.datatype, "Type of the numbers."
     )
     operation: Literal["sum", "min", "max"] = choice_field(model.Collectives.operation, "How they are reduced.")
-    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = choice_field(
-        model.Collectives.congestion, "Linux congestion control."
-    )
+    congestion: Congestion = choice_field(model.Collectives.congestion, "Linux congestion control.")
     buffer_bytes: Annotated[Size, at_least(65_536, "64 KiB")] = size_field(
         "buffer", model.Collectives.buffer_bytes, "Buffer of each socket, for sending and for receiving."
     )

@@ -11,6 +11,7 @@ from emulator.scenario.bisection import BisectionSection
 from emulator.scenario.collective import CollectiveJobSection, CollectiveSection
 from emulator.scenario.fields import Count, Depths, Flag, Load, Names, Pairs, Rate, Size, Text, Time, at_least, refuse
 from emulator.scenario.workload_base import (
+    Congestion,
     Message,
     WorkloadSection,
     choice_field,
@@ -50,9 +51,7 @@ class TcpSection(WorkloadSection):
         "size", model.TcpBulk.size_bytes, "Payload of each flow; give either this or `duration`."
     )
     duration_ns: Time = time_field("duration", model.TcpBulk.duration_ns, "Time for which the flows send.")
-    congestion: Literal["cubic", "bbr", "dctcp", "reno"] = choice_field(
-        model.TcpBulk.congestion, "Linux congestion control."
-    )
+    congestion: Congestion = choice_field(model.TcpBulk.congestion, "Linux congestion control.")
     ecn: Flag = Field(default=model.TcpBulk.ecn, description="Negotiate ECN.")
     stagger_ns: Time = time_field("stagger", model.TcpBulk.stagger_ns, "Flow i starts i times this after the first.")
     warm_up_ns: Time = time_field("warm_up", model.TcpBulk.warm_up_ns, "Time at the start that does not count.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictStr
 
@@ -13,6 +13,7 @@ from emulator.scenario.topology import Strict
 from emulator.units import format_size, format_time
 
 Message = Annotated[Size, at_least(1, "1 B")]
+Congestion = Literal["cubic", "bbr", "dctcp", "reno"]
 
 WorkloadName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"), AsText]
 
