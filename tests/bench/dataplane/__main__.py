@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -21,22 +22,41 @@ from tests.bench.dataplane.run import run
 _WIDTH = 150
 
 
+def _rounds(text: str) -> int:
+    if (rounds := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return rounds
+
+
+def _positive(text: str) -> float:
+    if not 0 < (number := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError("more than 0, and finite")
+    return number
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"no file can be made at {text}")
+    return path
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.dataplane", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     compare = commands.add_parser("compare", help="rates, costs, delays and streams of all modes (the default)")
     compare.add_argument("modes", nargs="*", metavar="MODE", choices=[*MODES, []], help=f"which: {', '.join(MODES)}")
-    compare.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
-    compare.add_argument("--seconds", type=float, default=0.4, help="of each measurement (default: %(default)s)")
+    compare.add_argument("--rounds", type=_rounds, default=3, help="default: %(default)s")
+    compare.add_argument("--seconds", type=_positive, default=0.4, help="of each measurement (default: %(default)s)")
     compare.add_argument("--sizes", type=int, nargs="+", choices=list(SIZES), default=list(SIZES))
-    compare.add_argument("--json", type=Path, help="write every round of every figure to this file")
+    compare.add_argument("--json", type=_file, help="write every round of every figure to this file")
     profile = commands.add_parser("calibrate", help="a short form of it, and a profile for scenarios from it")
-    profile.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
-    profile.add_argument("--seconds", type=float, default=0.3, help="of each measurement (default: %(default)s)")
+    profile.add_argument("--rounds", type=_rounds, default=3, help="default: %(default)s")
+    profile.add_argument("--seconds", type=_positive, default=0.3, help="of each measurement (default: %(default)s)")
     profile.add_argument("--out", type=Path, default=Path("calibrated.yaml"), help="default: %(default)s")
     flat = commands.add_parser("memory", help="memory of a daemon before and after many packets")
     flat.add_argument("modes", nargs="+", metavar="MODE", choices=list(memory.WATCHED))
-    flat.add_argument("--packets", type=float, default=1e8, help="default: 10^8")
+    flat.add_argument("--packets", type=_positive, default=1e8, help="default: 10^8")
     where = commands.add_parser("evidence", help="where the kernel spends time on a mode, copying above all")
     where.add_argument("modes", nargs="*", metavar="MODE", choices=[*MODES, []])
     where.add_argument("--size", type=int, choices=list(SIZES), default=1500)
