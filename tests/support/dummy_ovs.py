@@ -61,6 +61,10 @@ class DummyOvs:
         database = f"--db=unix:{self.folder}/db.sock"
         return self.tool("ovs-vsctl", database, "--retry", f"--timeout={_TIMEOUT_S}", *words)
 
+    def ofctl(self, *words: str) -> str:
+        """Run ``ovs-ofctl`` with OpenFlow 1.3; it finds switches by their names."""
+        return self.tool("ovs-ofctl", "-O", "OpenFlow13", *words)
+
     def appctl(self, method: str, *words: str) -> str:
         """Ask the switch daemon, as ``ovs-appctl`` does (JSON-RPC), but without starting a program each time."""
         with socket.socket(socket.AF_UNIX) as sock:

@@ -141,15 +141,11 @@ def test_ports_that_go_are_routed_around_and_used_again(tmp_path: Path) -> None:
         assert all(not update["fields"]["slow"] for update in updates)
 
 
-def _management(network: Network, switch: str) -> str:
-    return str(network.ovs.folder / f"{switch}.mgmt")
-
-
 def _groups(network: Network) -> dict[str, list[str]]:
     """All groups of all switches, as Open vSwitch shows them."""
     shown = {}
     for node in FABRIC.switches:
-        text = network.ovs.tool("ovs-ofctl", "-OOpenFlow13", "dump-groups", _management(network, node.name))
+        text = network.ovs.ofctl("dump-groups", node.name)
         shown[node.name] = sorted(line.strip() for line in text.splitlines() if "group_id" in line)
     return shown
 
@@ -224,12 +220,12 @@ def test_rounds_of_discovery_find_a_link_that_says_nothing(tmp_path: Path) -> No
     """
     with built(tmp_path, "--lldp-interval", "0.1") as network:
         rule = "table=0,priority=60000,in_port=1,dl_type=0x88cc"
-        network.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", _management(network, "l0"), f"{rule},actions=drop")
+        network.ovs.ofctl("add-flow", "l0", f"{rule},actions=drop")
         problem = "l0 port 1 should lead to s0 port 1, nothing is heard from there"
         until(lambda: problem in network.client.health()["problems"], "it is found")
         link = FABRIC.links[0].name
         until(lambda: any(e["fields"]["link"] == link for e in events(network.client, "link")), "it is avoided")
-        network.ovs.tool("ovs-ofctl", "-OOpenFlow13", "--strict", "del-flows", _management(network, "l0"), rule)
+        network.ovs.ofctl("--strict", "del-flows", "l0", rule)
         assert network.client.get("/v1/health", wait_ms=20_000)["ready"] is True
         assert events(network.client, "link")[-1]["message"] == f"{link} is used again"
 
@@ -291,7 +287,7 @@ def test_a_switch_with_another_master_makes_the_controller_step_back(tmp_path: P
         rest = network.controller.rest
         assert put(rest, "/v1/tenants/t", {}) == 201
         assert put(rest, "/v1/vpcs/v", {"tenant": "t", "cidrs": ["192.168.0.0/24"]}) == 201
-        with openflow_socket(Path(_management(network, "l0"))) as other:
+        with openflow_socket(network.ovs.folder / "l0.mgmt") as other:
             assert other.change([codec.role_request(other.datapath, "master", 1 << 40)]) == []
             with suppress(Unavailable):
                 assert put(rest, "/v1/vpcs/v/nodes/g0", {"ip": "192.168.0.1"}) == 201

@@ -217,9 +217,8 @@ def test_killed_controller_leaves_forwarding_and_finds_its_rules_again(gateway: 
     listen = gateway.controller.openflow
     assert gateway.controller.end(signal.SIGKILL) == -signal.SIGKILL
     assert gateway.ovs.trace(FABRIC, "g0", flow) == arrived
-    management = str(gateway.ovs.folder / "l0.mgmt")
-    gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "del-flows", management, f"table=6,dl_dst={storage.mac}")
-    gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", management, "table=0,priority=999,actions=drop")
+    gateway.ovs.ofctl("del-flows", "l0", f"table=6,dl_dst={storage.mac}")
+    gateway.ovs.ofctl("add-flow", "l0", "table=0,priority=999,actions=drop")
     assert gateway.ovs.trace(FABRIC, "g0", flow)[0] is None
     (tmp_path / "again").mkdir()
     with running_controller(tmp_path / "again", FABRIC, "gateway", SERVICES, listen=listen) as controller:
@@ -238,14 +237,13 @@ def test_entries_that_cannot_be_expressed_cost_a_clean_slate(gateway: Network, t
     """Entries of others, whatever they do, are gone after the controller has connected."""
     listen = gateway.controller.openflow
     gateway.controller.end()
-    management = str(gateway.ovs.folder / "s0.mgmt")
     for entry in (
         "table=9,priority=5,actions=drop",
         "table=0,priority=5,ip,nw_src=10.0.0.0/24,actions=normal",
         "table=1,priority=9,idle_timeout=60,actions=goto_table:2",
         "table=2,priority=9,ip,actions=dec_ttl,output:2",
     ):
-        gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", management, entry)
+        gateway.ovs.ofctl("add-flow", "s0", entry)
     (tmp_path / "again").mkdir()
     with running_controller(tmp_path / "again", FABRIC, "conventional", SERVICES, listen=listen) as controller:
         client = wait_ready(f"http://{controller.rest}", SWITCHES, WAIT_NS)
@@ -290,8 +288,7 @@ def test_unknown_switches_are_ignored(gateway: Network) -> None:
     gateway.ovs.vsctl("--", *_wait_connected(gateway.ovs))
     assert until(lambda: gateway.client.health()["strangers"], "the stranger is noticed") == [0xDEADBEEF]
     assert gateway.client.health()["ready"] is True
-    management = str(gateway.ovs.folder / "other.mgmt")
-    assert "cookie" not in gateway.ovs.tool("ovs-ofctl", "-OOpenFlow13", "dump-flows", management)
+    assert "cookie" not in gateway.ovs.ofctl("dump-flows", "other")
     assert gateway.client.get("/stats/switches") == [1, 2, 3, 4, 5]
     with pytest.raises(ControllerError, match="404"):
         gateway.client.get("/v1/flows", dpid=0xDEADBEEF)

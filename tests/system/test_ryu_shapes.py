@@ -291,15 +291,13 @@ def test_topology(both: Both) -> None:
     rule = "table=0,priority=60000,arp"
     leaves = [node for node in FABRIC.switches if node.name.startswith("l")]
     for leaf in leaves:
-        management = str(both.ovs.folder / f"{leaf.name}.mgmt")
-        both.ovs.tool("ovs-ofctl", "-OOpenFlow13", "add-flow", management, f"{rule},actions=controller")
+        both.ovs.ofctl("add-flow", leaf.name, f"{rule},actions=controller")
     for host in FABRIC.hosts:
         assert far_end(FABRIC, host.name)
         both.ovs.send(FABRIC, host.name, _arp(FABRIC, host.name))
     until(lambda: len(both.theirs.get("/v1.0/topology/hosts")) == len(FABRIC.hosts), "Ryu knows all hosts")
     for leaf in leaves:
-        management = str(both.ovs.folder / f"{leaf.name}.mgmt")
-        both.ovs.tool("ovs-ofctl", "-OOpenFlow13", "--strict", "del-flows", management, rule)
+        both.ovs.ofctl("--strict", "del-flows", leaf.name, rule)
     for what in ("switches", "links", "hosts"):
         assert both.alike(f"/v1.0/topology/{what}")
         for node in FABRIC.switches:
