@@ -8,7 +8,7 @@ from controller.compose import Composer
 from controller.config import Settings
 from controller.core import Core, Options
 from controller.designs import plan
-from controller.tenancy.claim import Claim
+from controller.tenancy.claim import Claim, InUse
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
 from emulator.errors import ControllerError, ScenarioError
@@ -45,18 +45,21 @@ class Controller:
         else:
             self.composer = Composer(settings.fabric, settings.design, settings.spread)
             self.ground = self.composer.ground
-            try:
-                self.store = Store(settings.store, self.ground)
-            except ControllerError as error:
-                raise ScenarioError(str(error), key="--store") from None
-            try:
-                self._claim = Claim(settings.store, shared=settings.redundant)
-                # The one before may have changed something until it ended.
-                self.store.reload_if_changed()
-            except ControllerError:
-                self.close()
-                raise
+            self.store = self._open(settings.store)
             self.core = Core(self.composer.base, self.options, key)
+
+    def _open(self, path: str) -> Store:
+        """The store; nobody else uses it from before it is changed, or brought to the newest version, until the end."""
+        try:
+            return Store(path, self.ground, lambda: self._take(path))
+        except InUse:
+            raise
+        except ControllerError as error:
+            self.close()
+            raise ScenarioError(str(error), key="--store") from None
+
+    def _take(self, path: str) -> None:
+        self._claim = Claim(path, shared=self.settings.redundant)
 
     def close(self) -> None:
         """Close what is open."""

@@ -24,6 +24,10 @@ _PAUSE_S = 0.05
 """How long one waits for a process that is about to be gone, such as one that was killed a moment ago."""
 
 
+class InUse(ControllerError):
+    """Somebody else has a claim that does not go with the one that is wanted."""
+
+
 class Claim:
     """A claim on a store's file, from now until it is closed or the process ends.
 
@@ -32,7 +36,8 @@ class Claim:
         shared: Others may claim it as well, if they say so too.
 
     Raises:
-        ControllerError: Somebody else has a claim that does not go with this one; names the holder and the remedy.
+        InUse: Somebody else has a claim that does not go with this one; names the holder and the remedy.
+        ControllerError: It cannot be claimed by anybody.
     """
 
     def __init__(self, path: str, *, shared: bool) -> None:
@@ -75,7 +80,7 @@ def _lock(file: int, path: str, shared: bool) -> None:
     # A process that this one cannot see, as in another container, has number 0.
     who = f"process {process}" if process > 0 else "a process of another container"
     how = "with --redundant" if found == fcntl.F_RDLCK else "without --redundant"
-    raise ControllerError(
+    raise InUse(
         f"{path} is used by another controller ({who} on {socket.gethostname()}, {how}): "
         "end that one, or give both --redundant"
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from controller.tenancy.migrations import migrate
+from controller.tenancy.migrations import look, migrate
 from emulator.errors import ControllerError
 
 IN_MEMORY = ":memory:"
@@ -26,12 +26,14 @@ class Database:
 
     Args:
         path: The file, made if it does not exist; ``:memory:``: none, gone with the process.
+        claim: Called before anything in the file is changed, and after it was seen to be ours or empty; may refuse by
+            raising.
 
     Raises:
         ControllerError: It cannot be opened, read or written, or is not ours.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, claim: Callable[[], None] = lambda: None) -> None:
         self.file = str(path)
         self._lock = threading.RLock()
         if self.file != IN_MEMORY:
@@ -44,6 +46,9 @@ class Database:
             with self._one_line():
                 # Looking into the file first: other programs' files are left as they are.
                 self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                look(self._connection, self.file)
+            claim()
+            with self._one_line():
                 migrate(self._connection, self.file)
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 self._connection.execute("PRAGMA synchronous = FULL")

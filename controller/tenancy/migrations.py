@@ -38,6 +38,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """Step *n* leads from version *n* to version *n* + 1; a file's version is its ``user_version``."""
 
 
+def look(connection: sqlite3.Connection, file: str) -> None:
+    """See whether a file can be brought to the newest version, without changing it.
+
+    Raises:
+        ControllerError: The file is some other program's, or a newer version's.
+    """
+    _version(connection, file)
+
+
 def migrate(connection: sqlite3.Connection, file: str) -> None:
     """Bring a file to the newest version, all steps or none.
 

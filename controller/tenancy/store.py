@@ -62,16 +62,17 @@ class Store:
     Args:
         path: The file, or ``:memory:``.
         ground: The fabric that they are for.
+        claim: See `Database`; what it allows is read afterwards.
 
     Raises:
         ControllerError: The file cannot be used, or what is in it does not fit the fabric.
     """
 
-    def __init__(self, path: Path | str, ground: Ground) -> None:
+    def __init__(self, path: Path | str, ground: Ground, claim: Callable[[], None] = lambda: None) -> None:
         self._ground = ground
         self._callbacks: list[Callback] = []
         self._sorted: dict[tuple[Kind, str], tuple[TenancyState, tuple[str, ...]]] = {}
-        self._database = Database(path)
+        self._database = Database(path, claim)
         self._state = TenancyState()
         try:
             with self._database.reading() as connection:
