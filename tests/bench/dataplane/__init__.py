@@ -4,6 +4,7 @@
 
     programs    the XDP programs that make and count packets
     generator   sends packets as fast as can be, or at a rate; the sink counts them
+    lock        one benchmark at a time on a host
     bed         namespaces, interfaces, who runs on which CPU, and what that took
     modes       what is compared, as devices under test
     relay       the TCP proxies that are compared, with copies and with splice

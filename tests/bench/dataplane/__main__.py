@@ -13,7 +13,9 @@ from rich.console import Console
 
 from emulator.errors import EmulatorError, MissingCapability
 from tests.bench.dataplane import calibrate, evidence, memory
+from tests.bench.dataplane.bed import sweep_left_behind
 from tests.bench.dataplane.interrupts import watch_signals
+from tests.bench.dataplane.lock import only_one
 from tests.bench.dataplane.modes import MODES, chosen
 from tests.bench.dataplane.rates import SIZES
 from tests.bench.dataplane.results import show
@@ -71,7 +73,9 @@ def main() -> int:
     try:
         if os.geteuid() != 0:
             raise MissingCapability("root's rights", "run as root: it makes namespaces and loads BPF programs")
-        return _run(arguments, console)
+        with only_one():
+            sweep_left_behind()
+            return _run(arguments, console)
     except EmulatorError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,8 @@ COALESCED_NS = 20_000
 _POLLS_BEFORE_SLEEP = 100
 OBSERVER_PRIORITY, SINK_PRIORITY, GENERATOR_PRIORITY = 3, 2, 1
 _HIGHEST = -20
+_NAMESPACES = Path("/run/netns")
+_NAME = re.compile(r"b(\d+)-(left|gw|right)")
 
 
 @dataclass(frozen=True)
@@ -167,8 +170,23 @@ def _join(built: Bed, mtu: int) -> None:
 
 def _sweep() -> None:
     """Remove namespaces whose tools Ctrl-C met, too: a terminal sends it to them as well."""
-    for left in Path("/run/netns").glob(f"b{os.getpid()}-*"):
-        subprocess.run(["ip", "netns", "delete", left.name], capture_output=True, check=False)
+    _delete(left.name for left in _NAMESPACES.glob(f"b{os.getpid()}-*"))
+
+
+def left_behind(folder: Path = _NAMESPACES) -> list[str]:
+    """Namespaces of processes that were killed: nobody else will remove them, and their threads poll on."""
+    found = ((_NAME.fullmatch(entry.name), entry.name) for entry in folder.glob("b*-*"))
+    return sorted(name for match, name in found if match and not Path("/proc", match[1]).exists())
+
+
+def sweep_left_behind() -> None:
+    """Remove them."""
+    _delete(left_behind())
+
+
+def _delete(namespaces: Iterable[str]) -> None:
+    for name in namespaces:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 
 def _build(undo: ExitStack, cpus: Cpus, mtu: int, *, coalesced: bool) -> Bench:
