@@ -20,6 +20,7 @@ from tests.bench.dataplane.modes import MODES, chosen
 from tests.bench.dataplane.rates import SIZES
 from tests.bench.dataplane.results import show
 from tests.bench.dataplane.run import run
+from tests.bench.dataplane.stored import read_results
 
 _WIDTH = 150
 
@@ -56,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--rounds", type=_rounds, default=3, help="default: %(default)s")
     profile.add_argument("--seconds", type=_positive, default=0.3, help="of each measurement (default: %(default)s)")
     profile.add_argument("--out", type=Path, default=Path("calibrated.yaml"), help="default: %(default)s")
+    again = commands.add_parser("show", help="the tables of what `compare --json` wrote, several files as one run")
+    again.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    again.add_argument("--markdown", action="store_true", help="as docs/dataplane.md has them")
     flat = commands.add_parser("memory", help="memory of a daemon before and after many packets")
     flat.add_argument("modes", nargs="+", metavar="MODE", choices=list(memory.WATCHED))
     flat.add_argument("--packets", type=_positive, default=1e8, help="default: 10^8")
@@ -71,6 +75,9 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     watch_signals()
     try:
+        if arguments.command == "show":
+            show(read_results(arguments.files), console, markdown=arguments.markdown)
+            return 0
         if os.geteuid() != 0:
             raise MissingCapability("root's rights", "run as root: it makes namespaces and loads BPF programs")
         with only_one():
@@ -91,7 +98,8 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.command == "memory":
         return memory.report(arguments.modes, int(arguments.packets), console)
     if arguments.command == "evidence":
-        return evidence.report(chosen(arguments.modes), arguments.size, console)
+        looked_at = [mode for mode in chosen(arguments.modes) if arguments.modes or not mode.rates_only]
+        return evidence.report(looked_at, arguments.size, console)
     if arguments.command == "calibrate":
         return calibrate.report(arguments.rounds, arguments.seconds, arguments.out, console, say)
     results = run(chosen(arguments.modes), arguments.rounds, arguments.seconds, arguments.sizes, say)

@@ -14,7 +14,7 @@ from emulator.errors import GatewayError
 from emulator.scenario.profile_file import load_profile
 from tests.bench.dataplane.modes import MODES
 from tests.bench.dataplane.rates import SIZES
-from tests.bench.dataplane.results import Measured, Results, Spread, grid, machine
+from tests.bench.dataplane.results import Measured, Results, Spread, grid
 from tests.bench.dataplane.run import run
 
 _MODES = ("ip_forwarding", "sockets", "packet_mmap", "af_xdp", "offload", "proxy_copies", "proxy_splice", "haproxy")
@@ -88,7 +88,7 @@ def profile_of(results: Results) -> dict[str, Any]:
     return {
         "profile": "calibrated",
         "title": "measured on this machine: software's costs over veth pairs, one CPU for the device",
-        "measured": {**machine(), "rounds": str(results.rounds), "seconds": str(results.seconds)},
+        "measured": {**results.machine, "rounds": str(results.rounds), "seconds": str(results.seconds)},
         "modes": modes,
         "stations": {**_STATIONS, "queue": _QUEUE},
     }

@@ -16,8 +16,9 @@ import numpy as np
 from emulator.errors import GatewayError
 from tests.bench.dataplane.bed import GENERATOR_PRIORITY, Bench
 from tests.bench.dataplane.interrupts import shielded
-from tests.bench.dataplane.modes import REPOSITORY, STREAM_PORT
+from tests.bench.dataplane.modes import STREAM_PORT
 from tests.bench.dataplane.peer import ECHO, MESSAGE_BYTES, SWALLOW
+from tests.bench.dataplane.processes import REPOSITORY
 
 _PIECE = memoryview(bytes(1 << 18))
 _WARM_S = 0.2

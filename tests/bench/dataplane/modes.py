@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -16,19 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import GatewayError, MissingCapability
+from emulator.errors import MissingCapability
 from gateway.offload.steering import Attachment
 from tests.bench.dataplane.bed import Bench
 from tests.bench.dataplane.interrupts import shielded
+from tests.bench.dataplane.processes import run_tool, started, until
 from tests.bench.dataplane.traffic import load
 from tests.support.dummy_ovs import SCHEMA, DummyOvs
 from tests.support.rings_bed import GW_LEFT_MAC, LEFT_MAC, RIGHT_MAC
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 STREAM_PORT = 5001
 """Where the hosts' TCP server listens, and proxies too."""
 _LEFT_IP, _RIGHT_IP = "10.0.1.254", "10.0.2.1"
-_READY_S = 30
 _HEADERS = 14
 
 
@@ -61,6 +59,7 @@ class Mode:
         packets: It carries packets; else TCP connections only.
         frames: What it sends are XDP's frames, not the kernel's packets; it carries most when it is flooded. Of other
             modes the best rate is looked for: with more than they can carry they get slower.
+        rates_only: Delays and streams are not measured.
         needs: Program of a package that may be missing.
     """
 
@@ -69,6 +68,7 @@ class Mode:
     start: Start
     packets: bool = True
     frames: bool = False
+    rates_only: bool = False
     needs: str = ""
 
     @property
@@ -77,63 +77,10 @@ class Mode:
         return not self.needs or shutil.which(self.needs, path=os.environ.get("PATH", "") + ":/usr/sbin") is not None
 
 
-@contextmanager
-def started(
-    bench: Bench, argv: Sequence[str], ready: Callable[[subprocess.Popen[str]], bool], **options: Any
-) -> Iterator[subprocess.Popen[str]]:
-    """Run a process of the device under test, on its CPU, from when it is ready until the block ends."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
-    process = None
-    try:
-        with shielded():
-            process = bench.bed.gw.popen(
-                argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                cwd=REPOSITORY, start_new_session=True, **options,
-            )  # fmt: skip
-        if not ready(process):
-            said = (process.communicate()[1] or "it said nothing").strip().splitlines()[-1]
-            raise GatewayError(f"{Path(argv[0]).name} does not run: {said}")
-        bench.own(process.pid)
-        yield process
-    finally:
-        if process is not None:
-            with shielded():
-                bench.disown(process.pid)
-                _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    try:
-        process.communicate(timeout=_READY_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-
-
-def _until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> bool:
-    """Wait until something is so; False: the process ended, or it never was."""
-    ended = os.pidfd_open(process.pid)
-    try:
-        poll = select.poll()
-        poll.register(ended, select.POLLIN)
-        for _ in range(_READY_S * 100):
-            if is_so():
-                return True
-            if poll.poll(10):
-                return False
-        process.kill()
-        return False
-    finally:
-        os.close(ended)
-
-
-def _fast(kind: str, *, offloaded: bool = False, apart: bool = False) -> Start:
+def _fast(kind: str, *, offloaded: bool = False) -> Start:
     @contextmanager
     def start(bench: Bench, folder: Path) -> Iterator[Running]:
         with ExitStack() as undo:
-            if apart:
-                bench.poll_elsewhere()
             config: dict[str, Any] = {
                 "mode": kind,
                 "ports": [{"interface": "gl"}, {"interface": "gr"}],
@@ -144,31 +91,17 @@ def _fast(kind: str, *, offloaded: bool = False, apart: bool = False) -> Start:
                 maps = folder / "bpf"
                 maps.mkdir()
                 with shielded():
-                    _run("mount", "-t", "bpf", "bpf", str(maps))
-                    undo.callback(_run, "umount", str(maps))
+                    run_tool("mount", "-t", "bpf", "bpf", str(maps))
+                    undo.callback(run_tool, "umount", str(maps))
                 config["offload"] = {"folder": str(maps)}
             (folder / "fast.json").write_text(json.dumps(config))
             control = folder / "control"
-            argv = [
-                sys.executable,
-                "-m",
-                "gateway",
-                "fast",
-                "--config",
-                str(folder / "fast.json"),
-                "--control",
-                str(control),
-            ]
-            process = undo.enter_context(started(bench, argv, lambda process: _until(process, control.exists)))
+            argv = [sys.executable, "-m", "gateway", "fast", "--config", str(folder / "fast.json")]
+            argv += ["--control", str(control)]
+            process = undo.enter_context(started(bench, argv, lambda process: until(process, control.exists)))
             yield Running(pid=process.pid)
 
     return start
-
-
-def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise GatewayError(f"{' '.join(argv)}: {done.stderr.strip()}")
 
 
 @contextmanager
@@ -224,10 +157,10 @@ def _open_vswitch(bench: Bench, folder: Path) -> Iterator[Running]:
     switch = ["ovs-vswitchd", database, "--disable-system", f"--unixctl={folder}/vswitchd.ctl"]
 
     def answers(process: subprocess.Popen[str]) -> bool:
-        return _until(process, (folder / "vswitchd.ctl").exists)
+        return until(process, (folder / "vswitchd.ctl").exists)
 
     with (
-        started(bench, server, lambda process: _until(process, (folder / "db.sock").exists), env=ovs.environment),
+        started(bench, server, lambda process: until(process, (folder / "db.sock").exists), env=ovs.environment),
         contextlib.nullcontext(ovs.vsctl("--no-wait", "init")),
         started(bench, switch, answers, env=ovs.environment) as process,
     ):
@@ -267,7 +200,7 @@ def _haproxy(bench: Bench, folder: Path) -> Iterator[Running]:
 
     def listens(process: subprocess.Popen[str]) -> bool:
         with bench.bed.left.namespace():
-            return _until(process, _connects)
+            return until(process, _connects)
 
     with started(bench, ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], listens) as process:
         yield Running(target_ip=_LEFT_IP, pid=process.pid)
@@ -281,6 +214,18 @@ def _connects() -> bool:
     return True
 
 
+def _apart(name: str, title: str, start: Start) -> Mode:
+    """A mode whose interfaces are polled on the CPU of the traffic: its processes have theirs for themselves."""
+
+    @contextmanager
+    def start_apart(bench: Bench, folder: Path) -> Iterator[Running]:
+        bench.poll_elsewhere()
+        with start(bench, folder) as running:
+            yield running
+
+    return Mode(f"{name}_apart", f"{title}; interfaces polled on the CPU of the traffic", start_apart, rates_only=True)
+
+
 MODES = {
     mode.name: mode
     for mode in (
@@ -291,8 +236,11 @@ MODES = {
         Mode("sockets", "gateway, plain packet sockets", _fast("socket")),
         Mode("packet_mmap", "gateway, PACKET_MMAP", _fast("packet_mmap")),
         Mode("af_xdp", "gateway, AF_XDP from Python", _fast("af_xdp")),
-        Mode("af_xdp_apart", "the same, interfaces polled on the CPU of the traffic", _fast("af_xdp", apart=True)),
         Mode("offload", "gateway, flows offloaded to XDP", _fast("af_xdp", offloaded=True), frames=True),
+        _apart("ip_forwarding", "the kernel's IP forwarding", _ip_forwarding),
+        _apart("sockets", "gateway, plain packet sockets", _fast("socket")),
+        _apart("packet_mmap", "gateway, PACKET_MMAP", _fast("packet_mmap")),
+        _apart("af_xdp", "gateway, AF_XDP from Python", _fast("af_xdp")),
         Mode("proxy_copies", "TCP proxy in Python, recv and send", _relay("copies"), packets=False),
         Mode("proxy_splice", "TCP proxy in Python, splice", _relay("splice"), packets=False),
         Mode("haproxy", "HAProxy, TCP mode, splice-auto", _haproxy, packets=False, needs="haproxy"),

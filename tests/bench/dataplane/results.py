@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tests.bench.dataplane.connections import Delays, Stream
 from tests.bench.dataplane.modes import MODES
@@ -84,6 +87,8 @@ class Results:
         modes: By name.
         direct: The hosts joined without a device.
         alone: Packets/s that reach the device when it only drops them, by size.
+        load: Load averages of the machine (1 minute) before each run.
+        machine: What it ran on.
     """
 
     rounds: int
@@ -91,6 +96,8 @@ class Results:
     modes: dict[str, Measured] = field(default_factory=dict)
     direct: Measured = field(default_factory=Measured)
     alone: dict[int, list[float]] = field(default_factory=dict)
+    load: list[float] = field(default_factory=list)
+    machine: dict[str, str] = field(default_factory=lambda: this_machine())
 
     @property
     def failures(self) -> list[str]:
@@ -99,10 +106,10 @@ class Results:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, every round."""
-        return {"machine": machine(), **asdict(self)}
+        return asdict(self)
 
 
-def machine() -> dict[str, str]:
+def this_machine() -> dict[str, str]:
     """What it ran on."""
     model = platform.processor()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -122,18 +129,37 @@ def _ratio(one: Spread | None, other: Spread | None) -> str:
     return "" if one is None or other is None or not other.middle else f" x{one.middle / other.middle:.2f}"
 
 
-def show(results: Results, console: Console) -> None:
-    """Print the tables."""
-    host = machine()
-    console.print(
-        f"[bold]{host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, Python {host['python']}[/]: medians of"
-        f" {results.rounds} rounds with the lowest and the highest; x: the ratio to the kernel's IP forwarding"
+def show(results: Results, console: Console, *, markdown: bool = False) -> None:
+    """Print the tables; as the documents have them, if that is wanted."""
+    host = results.machine
+    load = ", ".join(f"{load:.1f}" for load in results.load) or "unknown"
+    text = (
+        f"{host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, Python {host['python']}, load before it {load}:"
+        f" medians of {results.rounds} rounds of {results.seconds} s with the lowest and the highest;"
+        " x: the ratio to the kernel's IP forwarding; >: the device was not busy all the time, so what makes and counts"
+        " the packets was the limit"
     )
-    _show_rates(results, console)
-    _show_costs(results, console)
-    _show_connections(results, console)
+    tables = _rates(results), _costs(results), _connections(results)
+    if markdown:
+        sys.stdout.write("\n".join([f"{text}.\n", *map(as_markdown, tables)]))
+    else:
+        console.print(text, highlight=False)
+        for table in tables:
+            console.print(table)
     for text in results.failures:
         console.print(f"[red]failed:[/] {text}", markup=True, highlight=False)
+
+
+def as_markdown(table: Table) -> str:
+    """The same table, for documents. Ranges are in brackets, the title is above the names."""
+    rows = list(zip(*(list(map(_plain, column.cells)) for column in table.columns), strict=True))
+    heads = [str(table.title), *(str(column.header) for column in table.columns[1:])]
+    rules = ["---", *["---:"] * (len(heads) - 1)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [heads, rules, *rows])
+
+
+def _plain(cell: object) -> str:
+    return Text.from_markup(re.sub(r"\[dim\](.*?)\[/\]", r"(\1)", str(cell))).plain
 
 
 def grid(title: str, heads: Iterable[str]) -> Table:
@@ -148,10 +174,10 @@ def _title(name: str) -> str:
     return MODES[name].title
 
 
-def _show_rates(results: Results, console: Console) -> None:
-    table = grid("Million packets/s through one CPU", ["", *(f"{size} B" for size in SIZES)])
+def _rates(results: Results) -> Table:
+    table = grid("thousand packets/s", ["", *(f"{size} B" for size in SIZES)])
     reference = results.modes.get(REFERENCE, Measured())
-    alone = [Spread.of(results.alone[size]).show(1e-6) if results.alone.get(size) else "-" for size in SIZES]
+    alone = [Spread.of(results.alone[size]).show(1e-3, 0) if results.alone.get(size) else "-" for size in SIZES]
     table.add_row("[i]the generator alone, dropped at the device[/]", *alone)
     for name, one in results.modes.items():
         if MODES[name].packets:
@@ -160,13 +186,12 @@ def _show_rates(results: Results, console: Console) -> None:
                 best = one.best(size, lambda rate: rate.passed_per_s)
                 other = reference.best(size, lambda rate: rate.passed_per_s)
                 bound = "" if one.is_bound(size) else " >"
-                cells.append("-" if best is None else best.show(1e-6, 3) + _ratio(best, other) + bound)
+                cells.append("-" if best is None else best.show(1e-3, 0) + _ratio(best, other) + bound)
             table.add_row(_title(name), *cells)
-    console.print(table)
-    console.print("  >: the device was not busy all the time: what makes and counts the packets was the limit")
+    return table
 
 
-def _show_costs(results: Results, console: Console) -> None:
+def _costs(results: Results) -> Table:
     table = grid("CPU time of the device, ns a packet", ["", *(f"{size} B" for size in SIZES)])
     reference = results.modes.get(REFERENCE, Measured())
     for name, one in results.modes.items():
@@ -177,16 +202,16 @@ def _show_costs(results: Results, console: Console) -> None:
                 other = reference.best(size, lambda rate: rate.cpu_ns)
                 cells.append("-" if cost is None else cost.show(1, 0) + _ratio(cost, other))
             table.add_row(_title(name), *cells)
-    console.print(table)
+    return table
 
 
-def _show_connections(results: Results, console: Console) -> None:
+def _connections(results: Results) -> Table:
     heads = ["", "RTT p50, us", "p99", "p99.9", "MB/s", "CPU ns a KiB"]
     table = grid("TCP: round trips of 64 bytes, and one stream", heads)
     reference = results.modes.get(REFERENCE, Measured())
     for title, one in [
         ("[i]no device: the hosts joined directly, on one CPU[/]", results.direct),
-        *((_title(name), one) for name, one in results.modes.items()),
+        *((_title(name), one) for name, one in results.modes.items() if not MODES[name].rates_only),
     ]:
         cells = []
         for what in (lambda it: it.p50, lambda it: it.p99, lambda it: it.p999):
@@ -198,4 +223,4 @@ def _show_connections(results: Results, console: Console) -> None:
         )
         cells.append("-" if not cost or not cost.middle else cost.show(1, 0))
         table.add_row(title, *cells)
-    console.print(table)
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ def run(
         say: Is told what goes on.
     """
     cpus = Cpus.of_this_machine()
-    results = Results(rounds, seconds, {mode.name: Measured() for mode in modes})
+    results = Results(rounds, seconds, {mode.name: Measured() for mode in modes}, load=[os.getloadavg()[0]])
     for number in range(rounds):
         _alone(cpus, results, sizes, seconds)
         for mode in modes:
@@ -44,7 +45,8 @@ def run(
             try:
                 if mode.packets:
                     _rates(cpus, mode, one, sizes, seconds)
-                _connections(cpus, mode, one, seconds)
+                if not mode.rates_only:
+                    _connections(cpus, mode, one, seconds)
             except EmulatorError as error:
                 one.failures.append(f"round {number + 1}: {error}")
             say(f"round {number + 1} of {rounds}: {mode.name} ({time.monotonic() - began:.0f} s)")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from rich.console import Console
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from emulator.errors import GatewayError
+from emulator.errors import GatewayError, ScenarioError
 from emulator.scenario.profile_file import load_profile
 from tests.bench.dataplane.calibrate import cost_fit, profile_of
 from tests.bench.dataplane.connections import Delays, Stream
@@ -23,6 +25,7 @@ from tests.bench.dataplane.evidence import read_samples
 from tests.bench.dataplane.rates import SIZES, Rate, Rates
 from tests.bench.dataplane.relay import Relay
 from tests.bench.dataplane.results import Measured, Results, show
+from tests.bench.dataplane.stored import read_results
 from tests.bench.dataplane.traffic import FIRST_PORT, frame, with_port
 from tests.support.rings_bed import GW_LEFT_MAC, LEFT_MAC
 
@@ -104,10 +107,52 @@ def test_tables_show_what_was_not_measured_and_what_failed() -> None:
     console = Console(width=160, record=True, file=io.StringIO())
     show(half, console)
     text = console.export_text()
-    assert "3.636 3.077-4.000 x4.00" in text
+    assert "3636 3077-4000 x4.00" in text
     assert "the interface is gone" in text
     row = next(line for line in text.splitlines() if "AF_XDP" in line)
     assert row.count(" - ") >= 4
+
+
+def test_short_runs_make_up_one(tmp_path: Path) -> None:
+    """Files of two runs, of which one lacks a mode, are read as one run, and shown as tables for documents."""
+    first, second = results(), results()
+    first.load, second.load = [0.25], [1.5]
+    second.modes["af_xdp_apart"] = measured(2e6, 1.0)
+    paths = [tmp_path / "1.json", tmp_path / "2.json"]
+    for path, one in zip(paths, (first, second), strict=True):
+        path.write_text(json.dumps(one.as_json()), encoding="utf-8")
+    assert read_results(paths[:1]) == first
+    both = read_results(paths)
+    assert (both.rounds, both.load, both.alone[64]) == (6, [0.25, 1.5], [8e6, 8e6])
+    assert both.modes["offload"].rates[64] == 2 * first.modes["offload"].rates[64]
+    assert both.modes["af_xdp_apart"] == second.modes["af_xdp_apart"]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        show(both, Console(), markdown=True)
+    lines = out.getvalue().splitlines()
+    assert "load before it 0.2, 1.5: medians of 6 rounds of 0.3 s" in lines[0]
+    (row,) = (line for line in lines if line.startswith("| gateway, flows offloaded to XDP | 3"))
+    assert row.split("|")[2].strip() == "3636 (3077-4000) x4.00"
+    assert {line.count("|") for line in lines if line.startswith("|")} == {6, 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is no JSON"),
+        ("[]", "is no file of compare's"),
+        ('{"rounds": 3}', "is no file of compare's: KeyError 'seconds'"),
+        (json.dumps({**results().as_json(), "modes": {"bridge": 3}}), "is no file of compare's"),
+        (json.dumps({**results().as_json(), "seconds": 9}), "not measured on the same machine and as long as"),
+    ],
+)
+def test_files_that_are_no_results(tmp_path: Path, text: str, reason: str) -> None:
+    """One line that names the file."""
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(results().as_json()), encoding="utf-8")
+    bad.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=f"^{bad}: {reason}"):
+        read_results([good, bad])
 
 
 def test_samples_are_charged_to_who_copies() -> None:
