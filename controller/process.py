@@ -64,7 +64,7 @@ def run(controller: Controller) -> int:
         gateways = None
         if settings.gateways and controller.store is not None and controller.composer is not None:
             fleet = Fleet(controller.composer.site, settings.gateways, controller.store.state, driver.note)
-            gateways = Connections(driver, fleet)
+            gateways = Connections(driver, fleet, Slices())
             controller.store.subscribe(gateways.declared)
             gateways.start()
         election = None

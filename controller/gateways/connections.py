@@ -30,10 +30,12 @@ class Connections:
     Args:
         driver: Says whether this controller decides, and when something unexpected happened.
         fleet: The gateways.
+        pause: Called now and then while it is worked out what they are told; others go on meanwhile.
     """
 
-    def __init__(self, driver: Driver, fleet: Fleet) -> None:
+    def __init__(self, driver: Driver, fleet: Fleet, pause: Callable[[int], None]) -> None:
         self._fleet = fleet
+        self._pause = pause
         self._driver = driver
         self._connections = {
             name: _Connection(gateway, lambda: driver.core.office.active) for name, gateway in fleet.gateways.items()
@@ -76,8 +78,10 @@ class Connections:
             self._changed.wait()
             self._changed = eventlet.event.Event()
             if self._state is not None:
-                for name, data in self._fleet.want(self._state).items():
-                    self._connections[name].send(data)
+                self._fleet.want(self._state, self._send, self._pause)
+
+    def _send(self, name: str, data: bytes) -> None:
+        self._connections[name].send(data)
 
     def _office_changed(self) -> None:
         for connection in self._connections.values():

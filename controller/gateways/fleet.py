@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from controller.gateways.policies import connections, policies_for
+from controller.gateways.policies import Carried
 from controller.gateways.session import GatewaySession, Phase
 from controller.journal import Kind, Severity
 from controller.tenancy.site import Site
 from controller.tenancy.state import TenancyState
+from controller.tenancy.verdicts import go_on
 from emulator.messages.gateway import MAX_ENTRIES, Policies
 
 Note = Callable[..., None]
 """Takes what `controller.journal.Journal.add` takes, without the time."""
 _MOST_COMPLAINTS = 16
+_TELLING = 1000
+"""Saying all that a gateway is told takes as long as making so many rules, at most."""
 
 
 @dataclass(frozen=True)
@@ -162,23 +165,31 @@ class Fleet:
     """
 
     def __init__(self, site: Site, sockets: Mapping[str, str], state: TenancyState, note: Note) -> None:
-        self._site = site
+        self._carried = Carried(site)
         self.gateways = {name: Gateway(name, socket, Policies(), note) for name, socket in sockets.items()}
         self.want(state)
 
-    def want(self, state: TenancyState) -> dict[str, bytes]:
+    def want(
+        self,
+        state: TenancyState,
+        send: Callable[[str, bytes], None] = lambda _name, _data: None,
+        pause: Callable[[int], None] = go_on,
+    ) -> None:
         """Other resources are declared.
 
-        Returns:
-            What is to be sent to each gateway.
+        Args:
+            state: What is declared.
+            send: Sends something to a gateway, at once: after the next pause there may be another connection.
+            pause: Called now and then with a measure of what was done since, as by `controller.tenancy.compile`.
         """
-        opened = connections(self._site, state)
-        found: dict[str, bytes] = {}
+        self._carried.update(state, pause)
         for name, gateway in self.gateways.items():
             try:
-                policies = policies_for(self._site, opened, name)
+                policies = self._carried.policies(name, pause)
             except ValidationError:
                 gateway.cannot(f"has more than {MAX_ENTRIES} rules or routes, and keeps those that it had")
                 continue
-            found[name] = gateway.want(policies)
-        return found
+            data = gateway.want(policies)
+            if data:
+                send(name, data)
+                pause(_TELLING)

@@ -66,7 +66,7 @@ class GatewaySession:
         self._written: Policies | None = None
         self._number = 0
         self._asked: dict[int, str] = {}
-        self._inbox = b""
+        self._inbox = bytearray()
 
     # What happens
 
@@ -83,7 +83,7 @@ class GatewaySession:
         self.mode = None
         self.problem = None
         self._asked.clear()
-        self._inbox = b""
+        self._inbox = bytearray()
 
     def want(self, policies: Policies) -> bytes:
         """The gateway is to be told something else: returns what is to be sent."""
@@ -96,9 +96,13 @@ class GatewaySession:
 
     def received(self, data: bytes) -> bytes:
         """Bytes came: returns what is to be sent."""
-        *lines, self._inbox = (self._inbox + data).split(b"\n")
-        if len(self._inbox) > _MOST_ANSWER_BYTES:
-            self._inbox = b""
+        self._inbox += data
+        lines: list[bytes] = []
+        if b"\n" in data:
+            *lines, rest = bytes(self._inbox).split(b"\n")
+            self._inbox = bytearray(rest)
+        elif len(self._inbox) > _MOST_ANSWER_BYTES:
+            self._inbox.clear()
             return self._refuse(f"an answer of more than {_MOST_ANSWER_BYTES} bytes")
         return b"".join(self._answered(line) for line in lines if line.strip())
 
@@ -177,7 +181,7 @@ class GatewaySession:
         if op == _CHECK and (self.phase is not Phase.READY or result["revision"] == self.revision):
             return b""  # as it was, or what is being written finds out itself
         if op in ("policies.get", _CHECK):
-            has = Policies.model_validate(result["policies"], strict=False)
+            has = self._read_policies(result["policies"])
         elif self._written is None:
             raise ValueError("nothing was written")
         else:
@@ -192,12 +196,19 @@ class GatewaySession:
         self.phase = Phase.READING
         return self._ask("policies.get")
 
+    def _read_policies(self, document: Any) -> Policies:
+        # Comparing what was read costs a tenth of checking it, and mostly it is what is wanted.
+        if document == self._wanted.model_dump(mode="json"):
+            return self._wanted
+        return Policies.model_validate(document, strict=False)
+
     def _write(self) -> bytes:
         self.phase = Phase.WRITING
         self.problem = None
         self._written = self._wanted
-        policies = self._wanted.model_dump(mode="json")
-        line = self._ask("policies.set", policies=policies, if_revision=self.revision)
+        # Written by the model itself, at a fifth of the time.
+        head = self._ask("policies.set", if_revision=self.revision).removesuffix(b"}\n")
+        line = head + b', "policies": ' + self._wanted.model_dump_json().encode() + b"}\n"
         if len(line) > MAX_LINE_BYTES:
             del self._asked[self._number]
             return self._refuse(f"its policies take {len(line)} bytes, and a request has at most {MAX_LINE_BYTES}")
@@ -211,6 +222,8 @@ class GatewaySession:
         return self._refuse(f"{op}: {message}")
 
     def _refuse(self, problem: str) -> bytes:
-        self.phase = Phase.REFUSED
-        self.problem = f"gateway {self.name}: {problem}"
+        # Of a gateway that talks nonsense without an end, the first of it is told.
+        if self.phase is not Phase.REFUSED:
+            self.phase = Phase.REFUSED
+            self.problem = f"gateway {self.name}: {problem}"
         return b""

@@ -128,7 +128,7 @@ class Compiler:
         return parts
 
     def _vpc(self, state: TenancyState, vpc: str, pause: Callable[[int], None]) -> VpcCompiler:
-        needs, policies = _needs(state, vpc), _policies(state, vpc)
+        needs, policies = needs_of(state, vpc), policies_of(state, vpc)
         known = self._vpcs.get(vpc)
         if known is not None and known[0] == needs and known[1] == policies:
             return known[2]
@@ -144,7 +144,7 @@ class Compiler:
         return compiler
 
 
-def _needs(state: TenancyState, vpc: str) -> object:
+def needs_of(state: TenancyState, vpc: str) -> object:
     """What a VPC is made of, but for its policies.
 
     Comparing two is quick, as resources that did not change are the same objects.
@@ -154,7 +154,7 @@ def _needs(state: TenancyState, vpc: str) -> object:
     return (state.vpcs[vpc], state.members(vpc), gates, services)
 
 
-def _policies(state: TenancyState, vpc: str) -> object:
+def policies_of(state: TenancyState, vpc: str) -> object:
     """A VPC's policies, and its tenant's."""
     return (
         state.index.of(Relation.POLICIES, (Kind.VPCS, vpc)),

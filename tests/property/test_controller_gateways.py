@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
-from controller.gateways.policies import PORT, connections, policies_for
+from controller.gateways.policies import PORT, policies_for
 from controller.gateways.session import GatewaySession, Phase
 from emulator.messages.gateway import Flow, FlowKey, Policies, Rule, Tenant
 from gateway.control_requests import handle
@@ -214,7 +214,7 @@ def test_a_gateway_passes_on_what_tenants_may_open_and_nothing_else() -> None:
     declared.endpoint("red/disk", "disk", "10.0.9.9", 4420).endpoint("blue/disk", "disk", "10.0.9.9", 4420)
     declared.policy("ok", vpc="red", source={"nodes": ["g0"]}, destination={"endpoints": ["disk"]}, protocol="tcp")
     gateway = site.forwarders("g0")[0]
-    policies = policies_for(site, connections(site, declared.state), gateway)
+    policies = policies_for(site, declared.state, gateway)
     places = site.places
     daemon, session = Daemon(places[gateway].mac), GatewaySession(gateway, policies)
     up = session.connected()

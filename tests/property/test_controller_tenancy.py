@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from controller.flows import ETH_TYPE_ARP, ETH_TYPE_IPV4, ETH_TYPE_LLDP, IP_PROTO_TCP
 from controller.frame import Frame
+from controller.gateways.policies import Carried, policies_for
 from controller.tenancy import ports
 from controller.tenancy.compile import Compiler, tenant_program
 from controller.tenancy.invariants import problems
@@ -314,6 +315,7 @@ class Changes(RuleBasedStateMachine):
         self.site = SITES["gateway"]
         self.store = Store(":memory:", self.site.ground)
         self.compiler = Compiler(self.site)
+        self.carried = Carried(self.site)
         self.seen: list[tuple[TenancyState, TenancyState]] = []
         self.store.subscribe(lambda before, after: self.seen.append((before, after)))
 
@@ -430,6 +432,14 @@ class Changes(RuleBasedStateMachine):
         """Compiling step by step gives what compiling afresh gives."""
         state = self.store.state
         assert self.compiler.program(state) == tenant_program(self.site, state)
+
+    @invariant()
+    def tells_gateways(self) -> None:
+        """What gateways are told step by step is what they would be told afresh."""
+        state = self.store.state
+        self.carried.update(state)
+        for gateway in ("gw0", "gw1"):
+            assert self.carried.policies(gateway) == policies_for(self.site, state, gateway)
 
     def teardown(self) -> None:
         """Close."""

@@ -21,7 +21,7 @@ from controller.client import ControllerClient, Unavailable
 from controller.compose import Composer
 from controller.designs import Design
 from controller.gateways.connections import STANDS_BY
-from controller.gateways.policies import connections, policies_for
+from controller.gateways.policies import policies_for
 from controller.paths import Spread
 from controller.tenancy.store import Store
 from emulator.messages.gateway import Policies
@@ -102,7 +102,7 @@ class Pair:
     def is_told(self) -> bool:
         """Whether the gateway has exactly what the resources in the store's file say."""
         with closing(Store(self.store, SITE.ground)) as store:
-            return self.told()[1] == policies_for(SITE, connections(SITE, store.state), "gw0")
+            return self.told()[1] == policies_for(SITE, store.state, "gw0")
 
 
 def gateway(controller: RunningController) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
             stack.callback(running.process.send_signal, signal.SIGCONT)
             started.append(running)
             until(lambda: decides(started[0]), "the first one decides")
-        made = Pair(*started, daemon, witness, control, store)
+        made = Pair(started[0], started[1], daemon, witness, control, store)
         declare(made.one.client)
         allow(made.one.client, "g0")
         until(lambda: ready(made.one, 2), "the gateway is told")
@@ -164,7 +164,7 @@ def check_logs(pair: Pair) -> None:
 
 
 def test_only_the_one_that_decides_talks_to_the_gateway(pair: Pair) -> None:
-    """The standby shows the gateway as not its own, and what it should have as the other one does; it never connects."""
+    """The standby shows the gateway as not its own, and what it should have as the other does; it never connects."""
     assert set(pair.witness.processes) == {pair.one.process.pid}
     until(lambda: gateway(pair.two)["rules"] == 2, "the standby follows the store")
     shown = gateway(pair.two)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.gateways import fleet as fleets
 from controller.gateways.fleet import Fleet, Gateway, GatewayStatus
-from controller.gateways.policies import connections, policies_for
+from controller.gateways.policies import Carried, policies_for
 from controller.gateways.session import GatewaySession, Phase
 from controller.journal import Journal, Kind, Severity
 from controller.rest.api import Api
+from controller.tenancy.kinds import Kind as Kinds
 from emulator.messages.gateway import MAX_LINE_BYTES, Policies, Rule
 from gateway.control_requests import handle
 from tests.property.test_controller_gateways import Daemon
@@ -112,8 +113,8 @@ def test_policies_that_no_request_can_carry_are_a_problem() -> None:
     up = session.connected()
     while up:
         up = session.received(daemon.answer(up))
-    rule = Rule(allow=True).model_dump(mode="json")
-    many = MAX_LINE_BYTES // len(json.dumps(rule)) + 1
+    rule = Rule(allow=True).model_dump_json()
+    many = MAX_LINE_BYTES // len(rule) + 1
     assert session.want(Policies(rules=tuple(Rule(allow=True) for _ in range(many)))) == b""
     assert session.phase is Phase.REFUSED
     assert session.problem is not None
@@ -131,13 +132,99 @@ def test_a_fleet_follows_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> No
     fleet = Fleet(site, {"gw0": "/run/gw0", "gw1": "/run/gw1"}, state, noted)
     rules = {name: gateway.status().rules for name, gateway in fleet.gateways.items()}
     assert rules == {name: 2 if name == client else 0 for name in ("gw0", "gw1")}
-    assert fleet.gateways[client].session.wanted == policies_for(site, connections(site, state), client)
-    monkeypatch.setattr(fleets, "policies_for", lambda *_: Policies.model_validate({"rules": [{}]}))
+    assert fleet.gateways[client].session.wanted == policies_for(site, state, client)
+    monkeypatch.setattr(Carried, "policies", lambda *_: Policies.model_validate({"rules": [{}]}))
     fleet.want(state)
     assert fleet.gateways[client].status().rules == 2
     assert sorted(noted.messages) == [
         f"gateway {name}: has more than 20000 rules or routes, and keeps those that it had" for name in ("gw0", "gw1")
     ]
+
+
+def two_vpcs() -> Declaring:
+    """Each with nodes that one gateway carries, and a volume that all of them may open."""
+    found = Declaring(small_site("gateway")).tenant("acme", "red", "blue").service("disk", "st0", 4420)
+    found.node("red/g0", "10.0.0.1").node("red/g1", "10.0.0.2").node("blue/g2", "10.0.0.1").node("blue/g3", "10.0.0.2")
+    for vpc in ("red", "blue"):
+        found.endpoint(f"{vpc}/disk", "disk", "10.0.9.9", 4420).policy(vpc, vpc=vpc, protocol="tcp")
+    return found
+
+
+def test_only_what_a_change_touches_is_made_again() -> None:
+    """Of the other VPC, and of who is not concerned, what a gateway is told stays the very same objects.
+
+    Steps: forbid one node of a VPC; change a policy without any effect; add a policy to the other VPC; take a VPC away.
+    """
+    declared = two_vpcs()
+    carried, gateway = Carried(declared.site), declared.site.forwarders("g0")[0]
+    carried.update(declared.state)
+    first = carried.policies(gateway)
+    others = [rule for rule in first.rules if rule.tenant == declared.state.vpcs["red"].segment]
+    declared.policy("no", vpc="blue", action="deny", priority=2000, source={"nodes": ["g2", "g3"]})
+    carried.update(declared.state)
+    second = carried.policies(gateway)
+    assert 0 < len(second.rules) < len(first.rules)
+    assert {id(rule) for rule in others} == {id(rule) for rule in second.rules}
+    declared.policy("no", vpc="blue", action="deny", priority=2001, source={"nodes": ["g2", "g3"]})
+    carried.update(declared.state)
+    assert carried.policies(gateway) is second
+    declared.policy("more", vpc="red", protocol="udp")
+    carried.update(declared.state)
+    assert carried.policies(gateway) is second
+    for kind, key in ((Kinds.POLICIES, ("no",)), (Kinds.POLICIES, ("blue",)), (Kinds.ENDPOINTS, ("blue", "disk"))):
+        declared.state = declared.state.delete(kind, key)
+    for key in (("blue", "g2"), ("blue", "g3")):
+        declared.state = declared.state.delete(Kinds.NODES, key)
+    declared.state = declared.state.delete(Kinds.VPCS, ("blue",))
+    carried.update(declared.state)
+    assert carried.policies(gateway) == policies_for(declared.site, declared.state, gateway) == second
+
+
+class Interrupted(Exception):
+    """Somebody gave up."""
+
+
+@pytest.mark.parametrize("after", range(12))
+def test_what_was_given_up_half_way_is_not_used(after: int) -> None:
+    """Work that ends at any of its pauses leaves nothing wrong to the next one."""
+    declared = two_vpcs()
+    carried, gateway = Carried(declared.site), declared.site.forwarders("g0")[0]
+    carried.update(declared.state)
+    carried.policies(gateway)
+    left = after
+    declared.policy("no", vpc="red", action="deny", priority=2000, source={"nodes": ["g0"]})
+    declared.policy("neither", vpc="blue", action="deny", priority=2000, source={"nodes": ["g2"]})
+
+    def pause(_: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Interrupted
+
+    with suppress(Interrupted):
+        carried.update(declared.state, pause)
+        carried.policies(gateway, pause)
+    carried.update(declared.state)
+    assert carried.policies(gateway) == policies_for(declared.site, declared.state, gateway)
+
+
+def test_what_is_to_be_said_is_said_before_others_go_on() -> None:
+    """A connection may end and begin anew at each pause, and what was meant for the old one must not come to it."""
+    declared, said = two_vpcs(), list[str]()
+    fleet = Fleet(declared.site, {"gw0": "/run/gw0", "gw1": "/run/gw1"}, declared.state, Noted())
+    for gateway in fleet.gateways.values():
+        talk(gateway, Daemon(), gateway.connected())
+    declared.policy("no", vpc="red", action="deny", priority=2000)
+    declared.policy("neither", vpc="blue", action="deny", priority=2000)
+
+    def pause(_: int) -> None:
+        unsent = [name for name, one in fleet.gateways.items() if one.session.phase is Phase.WRITING]
+        assert set(unsent) <= set(said)
+
+    fleet.want(declared.state, lambda name, data: said.append(name) if data else None, pause)
+    assert sorted(said) == sorted(
+        {name for host in ("g0", "g1", "g2", "g3") for name in declared.site.forwarders(host)}
+    )
 
 
 def test_rest_shows_gateways() -> None:
