@@ -64,11 +64,13 @@ def cascade(
         true_packets: Whether no packet on a line is larger than the MTU.
 
     Raises:
-        TopologyError: A parameter out of range, or uplinks that do not divide a torus evenly.
+        TopologyError: A parameter out of range, a supernode of one card, or uplinks that do not divide a torus evenly.
     """
     checks.count("supernodes", supernodes, least=2, most=64)
     cards.choice("inside", inside, INSIDE)
     sizes = cards.shape("shape", shape)
+    if prod(sizes) < 2:
+        raise TopologyError(f"{shape} is a single card, and no supernode: at least 2", key="shape")
     cards.total("shape", supernodes * prod(sizes))
     uplinks = checks.count("uplinks", prod(sizes[:-1]) if uplinks is None else uplinks, least=1, most=512)
     properties = {

@@ -121,7 +121,8 @@ def dragonfly(fabric: Fabric) -> Figures:
     """Figures of a `dragonfly`.
 
     The cut: half of the groups on each side, and with an odd number of groups the one in the middle halved so that its
-    global links stay on their side. From below by uniform traffic on minimal routes.
+    global links stay on their side; or the links of one half of the cards, where routers have more links to other
+    groups than cards. From below by uniform traffic on minimal routes.
     """
     a, p, h = (cards.number(fabric, key) for key in "aph")
     groups, rate = a * h + 1, cards.number(fabric, "rate_bps")
@@ -130,7 +131,7 @@ def dragonfly(fabric: Fabric) -> Figures:
     busiest = max(over_global, within if a > 1 else 0, total - 1)
     half = total // 2
     least = ceil(half * (total - half) / busiest - 1e-9)
-    most = (groups // 2) ** 2 + (min(_halved_group(a, p, h)) if groups % 2 else 0)
+    most = min(half, (groups // 2) ** 2 + (min(_halved_group(a, p, h)) if groups % 2 else 0))
     links = total + groups * a * (a - 1) // 2 + groups * a * h // 2
     other_router, other_group = p * (a - 1), total - a * p
     return Figures(
@@ -160,8 +161,8 @@ def cascade(fabric: Fabric) -> Figures:
     """Figures of a `cascade`.
 
     The cut: half of the supernodes on each side, with an odd number the one in the middle halved; or every supernode
-    halved in the same way, if it can be, so that no link of the layer is cut. From below by uniform traffic on the
-    routes.
+    halved in the same way, if it can be, so that no link of the layer is cut. A tree's cards have no more behind their
+    root than their own links. From below by uniform traffic on the routes.
     """
     count, uplinks = cards.number(fabric, "supernodes"), cards.number(fabric, "uplinks")
     sizes = cards.shape("shape", cards.word(fabric, "shape"))
@@ -182,6 +183,8 @@ def cascade(fabric: Fabric) -> Figures:
     if size % 2 == 0:
         most = min(most, count * inside.bisection.at_most_bps)
     half = total // 2
+    if not in_torus:
+        most = min(most, half * rate)
     loads = cascaded_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
     busiest = max(size / uplinks * beyond / uplink_rate, max(loads) / rate)
     least = min(ceil(half * (total - half) / busiest - 1e-6), most)

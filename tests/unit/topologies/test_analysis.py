@@ -98,6 +98,8 @@ SMALL = [
     dragonfly(1, 2, 3),
     dragonfly(2, 1, 2),
     dragonfly(4, 2, 2),
+    dragonfly(1, 1, 2),
+    dragonfly(2, 1, 3),
     cascade(2, shape="2x2"),
     cascade(3, shape="2x2"),
     cascade(2, shape="3x2", uplinks=1),
@@ -106,6 +108,8 @@ SMALL = [
     cascade(2, shape="4", uplinks=4, uplink_rate_bps=1280 * GBIT),
     cascade(2, "tree", "2x2"),
     cascade(3, "tree", "2x3", uplinks=2),
+    cascade(2, "tree", "3", uplinks=5, uplink_rate_bps=1280 * GBIT),
+    cascade(3, "tree", "3", uplinks=4, uplink_rate_bps=1280 * GBIT),
 ]
 
 

@@ -38,12 +38,15 @@ FABRICS = [
     dual_plane(3, 5, spines=8),
     dual_plane(2, 1),
     dragonfly(2, 1, 1),
+    dragonfly(3, 1, 2),
+    dragonfly(4, 1, 3),
     cascade(2, shape="2x4"),
     cascade(3, shape="4x2"),
     cascade(2, shape="2x2x2", uplinks=2),
     cascade(4, shape="4x4", uplinks=16, uplink_rate_bps=1_600_000_000_000),
     cascade(2, inside="tree", shape="2x2"),
     cascade(3, inside="tree", shape="2x4", uplinks=3),
+    cascade(4, inside="tree", shape="3x1", uplinks=6, uplink_rate_bps=1_280_000_000_000),
 ]
 
 

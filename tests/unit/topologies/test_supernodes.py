@@ -344,6 +344,8 @@ def test_routes_that_circle_are_found() -> None:
         (dual_plane, {"spines": 0}, "spines"),
         (dragonfly, {"a": 64, "p": 64, "h": 64}, "a"),
         (cascade, {"inside": "ring"}, "inside"),
+        (cascade, {"shape": "1x1"}, "shape"),
+        (cascade, {"inside": "tree", "shape": "1"}, "shape"),
         (cascade, {"shape": "4x4", "uplinks": 3}, "uplinks"),
         (cascade, {"shape": "4x6", "uplinks": 3}, "uplinks"),
         (cascade, {"uplink_rate_bps": -1}, "rate"),
