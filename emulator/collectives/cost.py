@@ -7,18 +7,23 @@ propagation, and for every link but the last the time in which a message's first
 carries every frame with its headers. What arrives to be added up waits for the receiving card, which adds up one after
 the other. A fabric's switches and hosts are taken to cost nothing but a stated time per message; acknowledgements are
 not counted, and bytes are spread evenly over equal paths, as many flows are.
+
+`CostModel.estimate` goes from step to step and takes little time. `CostModel.predict` follows every message in the
+order of time (`follow`), which is what ranks do: those that have what they need go on, and get out of step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.collectives.clocks import Burst, Clocks
-from emulator.collectives.messages import Messages, messages_of
+from emulator.collectives.courses import Course, courses_of
+from emulator.collectives.follow import Costs, follow
+from emulator.collectives.messages import Messages, messages_of, stages_of
 from emulator.collectives.schedule import Collective, Integers, Schedule, chunk_edges
 from emulator.collectives.ways import Numbers, WayFinder, Ways
 from emulator.errors import ScenarioError
@@ -26,19 +31,27 @@ from emulator.model.fabric import LinkSpec
 from emulator.model.routing import Passage
 from emulator.model.theory import tcp_goodput_bps
 
+MOST_FOLLOWED = 200_000
+"""Messages of schedules that are predicted message by message: each costs some ten microseconds of computing."""
+
+_ROUNDS_FOLLOWED = 3
+"""Rounds after which each takes as long as the one before, or nearly so."""
+
 
 @dataclass(frozen=True)
 class Prediction:
     """What a schedule should take.
 
     Attributes:
-        time_ns: Altogether.
+        time_ns: Altogether; of rounds that follow each other, the mean.
         latency_ns: The part of it that a buffer of nothing would take, too.
         transfer_ns: The rest, in which links carry data, or cards add up what arrived.
         busiest: Name of the link, and its end that sends, that carries most in all steps together.
         busiest_bytes: Payload that it carries.
         algbw: Size by time, in GB/s, as nccl-tests print it.
         busbw: The same as the rate of a link that a perfect schedule would keep busy.
+        followed: Whether every message was followed; else the model went from step to step.
+        again_ns: What each further round adds, of rounds that follow each other; else the same as `time_ns`.
     """
 
     time_ns: float
@@ -48,6 +61,8 @@ class Prediction:
     busiest_bytes: float
     algbw: float
     busbw: float
+    followed: bool
+    again_ns: float
 
 
 def bus_factor(collective: Collective, ranks: int) -> float:
@@ -122,18 +137,40 @@ class CostModel:
         self._ways = WayFinder(routing, nodes)
         self._compiled: dict[int, tuple[Schedule, Messages]] = {}
 
-    def predict(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> Prediction:
-        """What a schedule should take.
+    def predict(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4, rounds: int = 1) -> Prediction:
+        """What a schedule should take, all messages followed if they are not too many (`MOST_FOLLOWED`).
 
         Args:
             schedule: For as many ranks as there are nodes.
             size_bytes: Of the buffer that is reduced, gathered and so on: all ranks' parts together.
             item_bytes: Size of a number, which is not divided.
+            rounds: How often in a row, each rank beginning a round as soon as it is through with the one before.
 
         Raises:
             ScenarioError: Another number of ranks, or a size of no whole items.
             TopologyError: Two ranks do not reach each other.
         """
+        estimate = self.estimate(schedule, size_bytes, item_bytes)
+        messages, sizes = self._messages(schedule, size_bytes, item_bytes)
+        if not 0 < len(messages) <= MOST_FOLLOWED:
+            return estimate
+        few = max(1, min(rounds, _ROUNDS_FOLLOWED, MOST_FOLLOWED // len(messages)))
+        ends_ns = follow(messages, stages_of(messages), self._costs(schedule, messages, sizes), few)
+        again_ns = (ends_ns[-1] - ends_ns[0]) / (few - 1) if few > 1 else ends_ns[0]
+        time_ns = (ends_ns[-1] + (rounds - few) * again_ns) / rounds
+        algbw, busbw = bandwidths(schedule.collective, schedule.ranks, size_bytes, time_ns)
+        return replace(
+            estimate,
+            time_ns=time_ns,
+            transfer_ns=time_ns - estimate.latency_ns,
+            algbw=algbw,
+            busbw=busbw,
+            followed=True,
+            again_ns=again_ns,
+        )
+
+    def estimate(self, schedule: Schedule, size_bytes: int, item_bytes: int = 4) -> Prediction:
+        """About what a schedule should take, step by step; see `predict`."""
         if schedule.ranks != len(self._nodes):
             raise ScenarioError(f"{schedule.name} is for {schedule.ranks} ranks, not {len(self._nodes)}", key="ranks")
         messages, sizes = self._messages(schedule, size_bytes, item_bytes)
@@ -154,6 +191,8 @@ class CostModel:
             busiest_bytes=float(carried[busiest]),
             algbw=algbw,
             busbw=busbw,
+            followed=False,
+            again_ns=whole.end_ns,
         )
 
     def links_between(self, source: int, target: int) -> int:
@@ -186,6 +225,30 @@ class CostModel:
         chunk = self._chunk_bytes[source]
         whole = np.ones(len(source))
         return self._message_ns[source] * np.ceil(np.divide(size, chunk, out=whole, where=chunk > 0))
+
+    def _costs(self, schedule: Schedule, messages: Messages, sizes: Integers) -> Costs:
+        """What each message costs, for following it."""
+        found: dict[int, Course] = {}
+        stripe = np.array([schedule.stripe_of(part) for _, _, part in messages.connections])
+        pairs = np.array([source * len(self._nodes) + target for source, target, _ in messages.connections])
+        for one in range(schedule.stripes):
+            numbers = np.flatnonzero(stripe == one)
+            if len(numbers):
+                ways = self._ways.table(pairs[numbers], one, schedule.stripes)
+                sources = [self._nodes[messages.connections[number][0]] for number in numbers.tolist()]
+                made = courses_of(ways, sources, self._routing.fabric.links)
+                found |= dict(zip(numbers.tolist(), made, strict=True))
+        courses = [found[number] for number in range(len(messages.connections))]
+        payload = np.array([course.payload_bytes for course in courses])[messages.connection]
+        around = np.array([course.around_bytes for course in courses])[messages.connection]
+        return Costs(
+            courses=courses,
+            rates=self._rates,
+            frame=np.minimum(sizes, payload) + around,
+            carried=sizes + np.ceil(sizes / payload) * around,
+            prepare_ns=self._preparing_ns(messages.source, sizes),
+            compute_ns=np.where(messages.reduce, sizes * self._adding_ns[messages.target], 0.0),
+        )
 
     def _bursts(self, schedule: Schedule, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:
         """Messages by step and part, with the payload that every link carries in each direction."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -170,6 +171,14 @@ def stages_of(messages: Messages) -> Stages:
         sends_in=sends_in,
         arrives_in=arrives_in,
     )
+
+
+def connection_orders(messages: Messages) -> list[list[int]]:
+    """The messages of each connection in the order in which they leave."""
+    order = np.argsort(messages.connection, kind="stable")
+    bounds = np.searchsorted(messages.connection[order], np.arange(len(messages.connections) + 1)).tolist()
+    numbers: list[int] = order.tolist()
+    return [numbers[begin:end] for begin, end in pairwise(bounds)]
 
 
 def runs(*columns: Integers | Flags) -> Flags:

@@ -56,6 +56,11 @@ class Collectives(Workload):
         """All sizes that are done, ascending."""
         return ()
 
+    @property
+    def rounds_in_a_row(self) -> int:
+        """How often each size is done without a common start in between."""
+        return 1
+
 
 @dataclass(frozen=True)
 class CollectiveRun(Collectives):
@@ -84,6 +89,11 @@ class CollectiveRun(Collectives):
         while self.factor > 1 and sizes[-1] * self.factor <= self.end_bytes:
             sizes.append(sizes[-1] * self.factor)
         return tuple(sizes)
+
+    @property
+    def rounds_in_a_row(self) -> int:
+        """How often each size is done without a common start in between."""
+        return self.iterations
 
     @property
     def foretold_bytes(self) -> tuple[int, ...]:
@@ -123,3 +133,8 @@ class CollectiveJob(Collectives):
     def sizes_bytes(self) -> tuple[int, ...]:
         """The one size."""
         return (self.size_bytes,)
+
+    @property
+    def rounds_in_a_row(self) -> int:
+        """How often each size is done without a common start in between."""
+        return self.rounds

@@ -23,6 +23,9 @@ _RINGS = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHE
 MOST_MESSAGES = 1_000_000
 """Schedules of more messages are not chosen: every one costs some tens of microseconds of real time."""
 
+_WORTH = 2
+"""Schedules that an estimate has this many times longer than the best are not looked at more closely."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -52,6 +55,7 @@ class Chooser:
         kind = Collective(workload.collective)
         self._model = model = cost_model(workload, ways)
         planes, slow = planes_of(ways, workload.ranks), slow_ranks(ways, workload.ranks)
+        self._rounds = workload.rounds_in_a_row
         self._item_bytes = DATA_TYPES[workload.datatype].dtype.itemsize
         hanging = (
             [leaves(len(workload.ranks), slow, inner) for inner in (ring_all_reduce, halving_doubling)] if slow else []
@@ -76,6 +80,11 @@ class Chooser:
             raise WorkloadError(f"workload {workload.name}: no schedule does {kind.value} with so many ranks")
 
     def ranking(self, size_bytes: int) -> list[Choice]:
-        """All schedules that can be had, the one first that should be quickest."""
-        found = [Choice(one, self._model.predict(one, size_bytes, self._item_bytes)) for one in self._schedules]
+        """All schedules that can be had, the one first that should be quickest; hopeless ones are only estimated."""
+        found = [Choice(one, self._model.estimate(one, size_bytes, self._item_bytes)) for one in self._schedules]
+        most_ns = _WORTH * min(one.prediction.time_ns for one in found)
+        for number, one in enumerate(found):
+            if one.prediction.time_ns <= most_ns:
+                closer = self._model.predict(one.schedule, size_bytes, self._item_bytes, self._rounds)
+                found[number] = Choice(one.schedule, closer)
         return sorted(found, key=lambda one: one.prediction.time_ns)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from emulator.collectives.messages import Messages
+from emulator.collectives.messages import Messages, connection_orders
 from emulator.workloads.collective.links import Links
 
 _MOST_PIECES = 1024
@@ -107,13 +106,11 @@ def ends_of(
         links: The open connections.
         buffer_bytes: Of each socket.
     """
-    order = np.argsort(messages.connection, kind="stable")
-    bounds = np.searchsorted(messages.connection[order], np.arange(len(messages.connections) + 1)).tolist()
-    numbers: list[int] = order.tolist()
+    orders = connection_orders(messages)
     most = max(1, buffer_bytes // _LOW_WATER_SHARE)
     senders, receivers = [], []
     for number, (_, target, _) in enumerate(messages.connections):
-        mine = numbers[bounds[number] : bounds[number + 1]]
+        mine = orders[number]
         least = min(sizes_bytes[one] for one in mine)
         senders.append(Sender(links.senders[number], mine))
         receivers.append(Receiver(links.receivers[number], target, mine, min(least, most)))

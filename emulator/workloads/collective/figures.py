@@ -18,7 +18,8 @@ from emulator.workloads.collective.choice import Choice
 from emulator.workloads.context import Context, Findings
 
 _SOURCE = "ranks over TCP, from the common start until the last rank has the result, by iterations"
-_MODEL = "cost model: latency and contention of every step"
+_MODEL = "cost model, message by message"
+_ESTIMATE = "cost model, step by step"
 _BOUND = "what every rank has to send at least, over all of its links at once"
 _ROOTED = (Collective.BROADCAST, Collective.REDUCE)
 
@@ -65,9 +66,10 @@ def figures(
         findings.measured(f"algbw_{word}", algbw * 8e9, "bit/s", f"{_SOURCE}; size by time")
         findings.measured(f"busbw_{word}", busbw * 8e9, "bit/s", f"{_SOURCE}; as nccl-tests define it")
         findings.measured(f"wrong_{word}", one.wrong, "1", "every number of every rank against the truth")
-        findings.theory(f"time_{word}", prediction.time_ns, "ns", f"{_MODEL} of {one.ranking[0].schedule.name}")
+        model = _model(one.ranking[0])
+        findings.theory(f"time_{word}", prediction.time_ns, "ns", f"{model}: {one.ranking[0].schedule.name}")
         findings.measured(
-            f"model_error_{word}", prediction.time_ns / one.time_ns - 1, "1", f"{_MODEL}, relative to what was measured"
+            f"model_error_{word}", prediction.time_ns / one.time_ns - 1, "1", f"{model}, relative to what was measured"
         )
         if bound:
             findings.theory(f"bound_{word}", bound, "ns", _BOUND)
@@ -76,12 +78,12 @@ def figures(
     if len(measured) > 1:
         errors = [abs(one.ranking[0].prediction.time_ns / one.time_ns - 1) for one in measured]
         findings.measured(
-            "model_error_mean", sum(errors) / len(errors), "1", f"{_MODEL}, mean over all sizes, unsigned"
+            "model_error_mean", sum(errors) / len(errors), "1", "cost model, mean over all sizes, unsigned"
         )
-        findings.measured("model_error_worst", max(errors), "1", f"{_MODEL}, worst size, unsigned")
+        findings.measured("model_error_worst", max(errors), "1", "cost model, worst size, unsigned")
     for size, choice in foretold:
         word = format_size(size).replace(" ", "")
-        source = f"{_MODEL} of {choice.schedule.name}; not measured"
+        source = f"{_model(choice)}: {choice.schedule.name}; not measured"
         findings.theory(f"time_{word}", choice.prediction.time_ns, "ns", source)
     findings.modelled("reduce_rate", workload.reduce_bps, "bit/s", "stated: what a card adds up, see docs/workloads.md")
     lines = [_line(workload, one) for one in measured]
@@ -115,6 +117,10 @@ def figures(
     path = context.work_dir / f"collective-{workload.name}.json"
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return findings.records
+
+
+def _model(choice: Choice) -> str:
+    return _MODEL if choice.prediction.followed else _ESTIMATE
 
 
 def _bound_ns(workload: CollectiveRun, context: Context, size_bytes: int) -> float | None:
@@ -152,6 +158,7 @@ def _detail(workload: CollectiveRun, one: Measured, bound: float | None) -> dict
         "busbw_gbyte_s": busbw,
         "wrong": one.wrong,
         "predicted_ns": chosen.prediction.time_ns,
+        "followed": chosen.prediction.followed,
         "bound_ns": bound,
         "busiest_link": chosen.prediction.busiest,
         "busiest_bytes": chosen.prediction.busiest_bytes,

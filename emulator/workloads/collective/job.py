@@ -102,7 +102,9 @@ class _Job:
             self._wrong += state.execution.wrong
             broken = error
         ends = tuple(state.execution.round_ends_ns)
-        self._eras.append(Era(state.names, state.choice.schedule.name, state.choice.prediction.time_ns, began_ns, ends))
+        self._eras.append(
+            Era(state.names, state.choice.schedule.name, state.choice.prediction.again_ns, began_ns, ends)
+        )
         if broken is not None:
             self._repair(broken)
         return len(ends)

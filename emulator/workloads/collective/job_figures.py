@@ -22,7 +22,7 @@ class Era:
     Attributes:
         names: Hosts by rank.
         algorithm: The schedule.
-        predicted_ns: What a round should take.
+        predicted_ns: What a round among others should take.
         began_ns: When the first one began.
         ends_ns: When each was over.
     """

@@ -53,10 +53,13 @@ def test_latency_counts_hops_and_messages() -> None:
 def test_shared_links_take_turns() -> None:
     """All four cards of one half send to the other over a trunk of one link: four times as long as without it."""
     schedule = build(Collective.ALL_REDUCE, "halving-doubling", (8,))
-    wide, narrow = (model(tree("2x4", ratio)).predict(schedule, 64 * MIB) for ratio in ("1", "4"))
     far = 2 * (32 * MIB) * 8e9 / tcp_goodput_bps(spec_of(tree("4")))
+    wide, narrow = (model(tree("2x4", ratio)).estimate(schedule, 64 * MIB) for ratio in ("1", "4"))
     assert narrow.transfer_ns - wide.transfer_ns == pytest.approx(3 * far)
     assert narrow.busiest.startswith("t")
+    # Message by message, frames of one flow go in between those of others where each link carries a quarter of it.
+    followed = [model(tree("2x4", ratio)).predict(schedule, 64 * MIB).time_ns for ratio in ("1", "4")]
+    assert followed == pytest.approx([wide.time_ns, narrow.time_ns], rel=0.01)
 
 
 def test_loads_of_links_add_up() -> None:
