@@ -96,6 +96,7 @@ class Routing:
         self._table = table
         self._aliases = aliases or {}
         self._index = {link: number for number, link in enumerate(fabric.links)}
+        self._addresses: dict[str, tuple[IPv4Address, ...]] = {}
         self._far: dict[str, dict[int, FarEnd]] = {}
         self._matchers = lru_cache(maxsize=None)(self._matcher)
         self._ports = lru_cache(maxsize=1 << 20)(self._ports_to)
@@ -106,8 +107,10 @@ class Routing:
 
     def addresses(self, node: str) -> tuple[IPv4Address, ...]:
         """All addresses of a node; the first is the fabric's."""
-        ip = self._node(node).ip
-        return ((ip.ip,) if ip else ()) + self._aliases.get(node, ())
+        if node not in self._addresses:
+            ip = self._node(node).ip
+            self._addresses[node] = ((ip.ip,) if ip else ()) + self._aliases.get(node, ())
+        return self._addresses[node]
 
     def far_ends(self, node: str) -> Mapping[int, FarEnd]:
         """What is at the other end of each of a node's ports, by port number."""

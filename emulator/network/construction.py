@@ -16,9 +16,10 @@ from emulator.model.fabric import Fabric, Node
 from emulator.model.routing import Routing
 from emulator.network import capability, interfaces
 from emulator.network.bridge import Bridge
+from emulator.network.collecting import uncollected
 from emulator.network.host import EmulatedHost, end_programs
 from emulator.network.inheritance import inherited
-from emulator.network.namespace import Namespace, read_sysctl, write_sysctl
+from emulator.network.namespace import Namespace, coming_back, read_sysctl, write_sysctl
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.offloads import EthtoolSocket
 from emulator.network.openvswitch import OpenVSwitch, datapath_interface
@@ -26,10 +27,14 @@ from emulator.network.ports import Port
 from emulator.network.reach import Neighbours, Prefixes, Reach
 from emulator.network.wiring import (
     bring_up,
+    by_second_host,
     check_ports,
     create_links,
+    create_running_links,
     indices,
+    is_between_hosts,
     not_running,
+    port_requests,
     set_up_ports,
     settled_interfaces,
 )
@@ -98,12 +103,13 @@ class Construction:
             HostError: The kernel or the machine lacks something, or another network is in the way.
         """
         try:
-            self._start()
+            with uncollected(), ExitStack() as sockets:
+                self._start(sockets)
         except BaseException as error:
             self.stop_after(error)
             raise
 
-    def _start(self) -> None:
+    def _start(self, sockets: ExitStack) -> None:
         if any(port.qdiscs for pair in self.plan.links for port in pair):
             capability.require_netem()
         if self.plan.fabric.switches and not self.plan.userspace:
@@ -114,37 +120,50 @@ class Construction:
         self._check_names_free()
         self._skip_tunnels()
         self._allow_congestion_control()
-        with inherited(self.plan.sysctls) as lacking:
+        kernels = self._make_hosts(sockets)
+        self._undo.callback(self._remove_switch_interfaces)
+        create_links([pair for pair in self.plan.links if not is_between_hosts(pair)], self._namespace_fd)
+        with NetlinkSocket() as kernel:
+            bring_up(kernel, self.switch_ports())
+        self._set_up_hosts(kernels)
+        if self.plan.fabric.switches:
+            self._set_up_switches()
+        self._check(kernels)
+        self._undo.callback(self._end_programs)
+
+    def _make_hosts(self, sockets: ExitStack) -> dict[str, NetlinkSocket]:
+        """Make the namespaces of hosts, and the links between two hosts as soon as there are both.
+
+        Returns:
+            A socket in each, by which everything in it can be set without going there again; closed by *sockets*.
+        """
+        kernels: dict[str, NetlinkSocket] = {}
+        links = by_second_host(self.plan.links, [node.name for node in self.plan.fabric.hosts])
+        with inherited(self.plan.sysctls) as lacking, coming_back("switches"):
             for node in self.plan.fabric.hosts:
-                namespace = Namespace.create(node.name, lacking)
+                namespace = Namespace.create_here(node.name, lacking)
                 self._undo.callback(namespace.close)
                 address = str(node.ip.ip) if node.ip else ""
                 self.hosts[node.name] = EmulatedHost(node.name, address, self._interfaces(node.name), namespace)
-        self._undo.callback(self._remove_switch_interfaces)
-        create_links(self.plan.links, self._namespace_fd)
-        with NetlinkSocket() as kernel:
-            bring_up(kernel, self.switch_ports())
-        self._set_up_hosts()
-        if self.plan.fabric.switches:
-            self._set_up_switches()
-        self._check()
-        self._undo.callback(self._end_programs)
+                kernel = kernels[node.name] = sockets.enter_context(NetlinkSocket())
+                create_running_links(kernel, links.get(node.name, ()), self._namespace_fd)
+        return kernels
 
     def switch_ports(self) -> list[Port]:
         """Ends of links that belong to switches; all are in the namespace that the network was made from."""
         return [port for switch in self.plan.fabric.switches for port in self.ports[switch.name]]
 
-    def _check(self) -> None:
+    def _check(self, kernels: Mapping[str, NetlinkSocket]) -> None:
         """Wait until the kernel uses every link, some time after both ends are up, and read back what it set."""
         deadline = time.monotonic() + RUNNING_TIMEOUT_S
-        places = [(host.network_namespace, self.ports[host.name]) for host in self.hosts.values()]
-        for namespace, ports in [*places, (self.namespace(""), self.switch_ports())]:
-            with namespace.entered(), NetlinkSocket() as kernel, EthtoolSocket() as features:
+        with NetlinkSocket() as here:
+            places = [(kernels[name], self.ports[name]) for name in self.hosts]
+            for kernel, ports in [*places, (here, self.switch_ports())]:
                 while late := not_running(there := settled_interfaces(kernel, ports), ports):
                     if time.monotonic() > deadline:
                         raise LinkError(f"interface {late[0]} does not run within {RUNNING_TIMEOUT_S:g} s")
                     time.sleep(RUNNING_POLL_S)
-                check_ports(kernel, features, ports, there)
+                check_ports(kernel, EthtoolSocket(kernel), ports, there)
 
     def _skip_tunnels(self) -> None:
         """Keep the kernel from making half a dozen tunnel interfaces in every new namespace; restored afterwards."""
@@ -190,17 +209,17 @@ class Construction:
             raise InternalError("the network is not started")
         return self._here
 
-    def _set_up_hosts(self) -> None:
+    def _set_up_hosts(self, kernels: Mapping[str, NetlinkSocket]) -> None:
         routing = self.plan.routing
         reach: Reach = Neighbours(self.plan.fabric) if routing is None else Prefixes(routing, self.plan.links)
         for node in self.plan.fabric.hosts:
-            ports = self.ports[node.name]
-            with self.hosts[node.name].namespace(), NetlinkSocket() as kernel, EthtoolSocket() as features:
-                self.indices.update(set_up_ports(kernel, features, ports))
-                needs = reach.needs(node.name, ports, self.indices)
-                kernel.execute(needs.requests)
-                for key, value in needs.sysctls.items():
-                    write_sysctl(key, value, node.name)
+            ports, kernel = self.ports[node.name], kernels[node.name]
+            found = indices(kernel)
+            self.indices.update(found)
+            needs = reach.needs(node.name, ports, found)
+            kernel.execute([*port_requests(EthtoolSocket(kernel), ports, found), *needs.requests])
+            for key, value in needs.sysctls.items():
+                self.hosts[node.name].sysctl(key, value)
 
     def _set_up_switches(self) -> None:
         ports = self.switch_ports()

@@ -73,17 +73,24 @@ def mac_bytes(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
-def create_pair(link: str, a: End, b: End) -> Request:
-    """Make a veth pair, both ends in their places; neither can be up before both exist."""
-    header = _IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    peer = attribute(1, header + b.attributes())
+def create_pair(link: str, a: End, b: End, *, a_up: bool = False) -> Request:
+    """Make a veth pair, both ends in their places. The first may be up at once, the second once both exist."""
+    peer = attribute(1, _IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + b.attributes())
     info = attribute(_IFLA_LINKINFO, text(1, "veth") + attribute(2, peer))
+    flags = _UP if a_up else 0
+    header = _IFINFO.pack(socket.AF_UNSPEC, 0, 0, flags, flags)
     return Request(RTM_NEWLINK, header + a.attributes() + info, f"link {link}", CREATE)
 
 
 def set_up(index: int, node: str) -> Request:
     """Bring an interface up."""
     return Request(RTM_NEWLINK, _IFINFO.pack(0, 0, index, _UP, _UP), f"{node}: bring interface {index} up")
+
+
+def set_up_named(name: str, node: str) -> Request:
+    """Bring an interface up whose number is not known."""
+    body = _IFINFO.pack(0, 0, 0, _UP, _UP) + text(_IFLA_IFNAME, name)
+    return Request(RTM_NEWLINK, body, f"{node}: bring interface {name} up")
 
 
 def set_down(index: int, node: str) -> Request:

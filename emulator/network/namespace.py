@@ -47,15 +47,20 @@ class Namespace:
         Raises:
             NodeError: Not permitted, or no such sysctl.
         """
-        with _return_afterwards(name):
-            _checked(_LIBC.unshare(_CLONE_NEWNET), f"{name}: cannot make a network namespace")
-            namespace = cls(name, os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC))
-            try:
-                for key, value in (sysctls or {}).items():
-                    write_sysctl(key, value, name)
-            except NodeError:
-                namespace.close()
-                raise
+        with coming_back(name):
+            return cls.create_here(name, sysctls)
+
+    @classmethod
+    def create_here(cls, name: str, sysctls: Mapping[str, str] | None = None) -> Namespace:
+        """Do as `create`, and put the calling thread into the new namespace: see `coming_back`."""
+        _checked(_LIBC.unshare(_CLONE_NEWNET), f"{name}: cannot make a network namespace")
+        namespace = cls(name, os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC))
+        try:
+            for key, value in (sysctls or {}).items():
+                write_sysctl(key, value, name)
+        except NodeError:
+            namespace.close()
+            raise
         return namespace
 
     @classmethod
@@ -88,9 +93,13 @@ class Namespace:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Put the calling thread into the namespace; a process started meanwhile stays in it."""
-        with _return_afterwards(self.name):
-            _checked(_LIBC.setns(self.fd, _CLONE_NEWNET), f"{self.name}: cannot enter the network namespace")
+        with coming_back(self.name):
+            self.enter()
             yield
+
+    def enter(self) -> None:
+        """Put the calling thread into the namespace, to stay: see `coming_back`."""
+        _checked(_LIBC.setns(self.fd, _CLONE_NEWNET), f"{self.name}: cannot enter the network namespace")
 
     def close(self) -> None:
         """Let go of the namespace."""
@@ -100,7 +109,12 @@ class Namespace:
 
 
 @contextmanager
-def _return_afterwards(name: str) -> Iterator[None]:
+def coming_back(name: str) -> Iterator[None]:
+    """Whatever namespaces the calling thread visits meanwhile, afterwards it is where it was.
+
+    Args:
+        name: Of whom it visits, for the error line.
+    """
     before = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield

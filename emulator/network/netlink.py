@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,16 @@ _RECEIVE_BYTES = 1 << 16
 _QUEUE_BYTES = 1 << 20
 _CHUNK = 128
 """Requests per system call: if all are refused, 128 explanations of about 1 KiB fit into the usual receive buffer."""
+
+
+class _Space(threading.local):
+    """Where answers are received; one for each thread, as there may be a socket for each of ten thousand namespaces."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(_RECEIVE_BYTES)
+
+
+_SPACE = _Space()
 
 
 class KernelRefused(LinkError):
@@ -167,7 +178,6 @@ class NetlinkSocket:
     def __init__(self, protocol: int = socket.NETLINK_ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._sequence = 0
-        self._buffer = bytearray(_RECEIVE_BYTES)
         for option in (_CAP_ACK, _EXT_ACK, _STRICT_CHECK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         # As far as the machine allows; see _CHUNK.
@@ -207,8 +217,8 @@ class NetlinkSocket:
 
     def _receive(self) -> bytes:
         # Into memory that is there already: a fresh buffer each time costs more than the call.
-        length = self._socket.recv_into(self._buffer)
-        return bytes(memoryview(self._buffer)[:length])
+        length = self._socket.recv_into(_SPACE.buffer)
+        return bytes(memoryview(_SPACE.buffer)[:length])
 
     def dump(self, kind: int, body: bytes, what: str) -> list[bytes]:
         """Ask for everything of a kind and return the answers' bodies.
@@ -243,6 +253,10 @@ class NetlinkSocket:
                 found.append(body)
                 if not flags & _DUMP:
                     return found
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Give the socket back."""

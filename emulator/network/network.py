@@ -12,6 +12,7 @@ from emulator.model.detour import Detour
 from emulator.model.fabric import Fabric
 from emulator.model.routing import FORWARDING_SYSCTLS, Routing
 from emulator.network.capability import require_queues
+from emulator.network.collecting import uncollected
 from emulator.network.construction import Construction, Plan
 from emulator.network.counters import QueueReader, read_interface_counters
 from emulator.network.faults import Faults
@@ -297,7 +298,8 @@ def build(
         for link in fabric.links:
             require_queues(link.name, link.spec, userspace=userspace)
     checksums = checksum_offload and not userspace
-    links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
+    with uncollected():
+        links = link_ports(fabric, shaped=shaped, checksum_offload=checksums, seed=seed)
     settings = {**quiet_sysctls(), **(FORWARDING_SYSCTLS if routing is not None else {}), **(sysctls or {})}
     return Network(Plan(fabric, links, controllers, mode, settings, userspace, routing))
 

@@ -11,8 +11,10 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from emulator.network.host import EmulatedHost
+from emulator.network.namespace import coming_back
 
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
 _ICMP = struct.Struct("!BBHHH")
@@ -30,6 +32,7 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+@lru_cache(maxsize=1024)
 def echo_request(identifier: int, sequence: int) -> bytes:
     """An ICMP echo request without payload."""
     blank = _ICMP.pack(_ECHO_REQUEST, 0, 0, identifier, sequence)
@@ -49,7 +52,7 @@ def unreachable(
 ) -> list[tuple[EmulatedHost, EmulatedHost]]:
     """Send one echo for each pair, all at once, and return the pairs that got no answer.
 
-    One socket for each host that asks, all of them watched by this process. What is not answered is asked again every
+    One socket for each host that asks, all of them read by this process. What is not answered is asked again every
     second: a full queue or a line with losses is no fault.
 
     Args:
@@ -58,32 +61,28 @@ def unreachable(
     """
     identifier = os.getpid() & 0xFFFF
     with ExitStack() as stack:
-        epoll = stack.enter_context(select.epoll())
         asking: dict[str, _Asking] = {}
-        for number, (source, target) in enumerate(pairs):
-            if source.name not in asking:
-                one = asking[source.name] = _Asking(stack.enter_context(_echo_socket(source)))
-                epoll.register(one.socket, select.EPOLLIN)
-            asking[source.name].targets[len(asking[source.name].targets)] = (number, target.ip)
-        by_descriptor = {one.socket.fileno(): one for one in asking.values()}
+        with coming_back("echoes"):
+            for number, (source, target) in enumerate(pairs):
+                if source.name not in asking:
+                    source.network_namespace.enter()
+                    asking[source.name] = _Asking(stack.enter_context(_echo_socket()))
+                asking[source.name].targets[len(asking[source.name].targets)] = (number, target.ip)
         lost: list[int] = []
         deadline = time.monotonic() + timeout_s
-        while any(one.targets for one in asking.values()) and time.monotonic() < deadline:
-            for one in asking.values():
+        while (waiting := [one for one in asking.values() if one.targets]) and time.monotonic() < deadline:
+            for one in waiting:
                 lost += one.ask(identifier)
             again = min(deadline, time.monotonic() + _AGAIN_S)
-            waiting = sum(len(one.targets) for one in asking.values())
-            while waiting and (left := again - time.monotonic()) > 0:
-                for descriptor, _event in epoll.poll(left):
-                    waiting -= by_descriptor[descriptor].answered(identifier)
+            # One after the other: while the first waits, most answers to the others come.
+            for one in waiting:
+                one.collect(identifier, again)
         lost += (number for one in asking.values() for number, _ip in one.targets.values())
         return [pairs[number] for number in sorted(lost)]
 
 
-def _echo_socket(host: EmulatedHost) -> socket.socket:
-    with host.namespace():
-        made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    made.setblocking(False)
+def _echo_socket() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_ICMP)
     # Nothing but answers: others' questions come here too.
     made.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~(1 << _ECHO_REPLY) & 0xFFFFFFFF))
     return made
@@ -113,14 +112,25 @@ class _Asking:
                     refused.append(number)
         return refused
 
-    def answered(self, identifier: int) -> int:
-        """Read what has arrived; return how many more have answered."""
-        before = len(self.targets)
-        while True:
+    def collect(self, identifier: int, until: float) -> None:
+        """Read answers until there are all, or none is left and it is late.
+
+        Args:
+            identifier: Of our echoes.
+            until: When to wait no longer, by this process's monotonic clock in seconds.
+        """
+        poller = None
+        while self.targets:
             try:
                 packet = self.socket.recv(2048)
             except BlockingIOError:
-                return before - len(self.targets)
+                if poller is None:
+                    poller = select.poll()
+                    poller.register(self.socket, select.POLLIN)
+                left = until - time.monotonic()
+                if left <= 0 or not poller.poll(left * 1e3):
+                    return
+                continue
             sequence = reply_sequence(packet, identifier)
             if sequence is not None:
                 self.targets.pop(sequence, None)

@@ -46,12 +46,54 @@ def create_links(links: Sequence[tuple[Port, Port]], namespace_fd: Callable[[str
     Raises:
         LinkError: The kernel refused; names the link.
     """
+    with NetlinkSocket() as kernel:
+        kernel.execute([interfaces.create_pair(a.link, _end(a, namespace_fd), _end(b, namespace_fd)) for a, b in links])
 
-    def end(port: Port) -> End:
-        return End(port.interface, namespace_fd(port.node), port.mac, port.spec.mtu_bytes, not port.spec.true_packets)
 
-    with NetlinkSocket() as socket:
-        socket.execute([interfaces.create_pair(a.link, end(a), end(b)) for a, b in links])
+def is_between_hosts(link: tuple[Port, Port]) -> bool:
+    """Whether both ends are in namespaces of hosts, or of switches that route."""
+    return link[0].at_host and link[1].at_host
+
+
+def by_second_host(links: Sequence[tuple[Port, Port]], hosts: Sequence[str]) -> dict[str, list[tuple[Port, Port]]]:
+    """Links between two hosts by the one that is made later, whose end comes second.
+
+    Args:
+        links: Both ends of each, in any order.
+        hosts: Names in the order in which they are made.
+    """
+    order = {name: number for number, name in enumerate(hosts)}
+    found: dict[str, list[tuple[Port, Port]]] = {}
+    for a, b in filter(is_between_hosts, links):
+        first, second = (a, b) if order[a.node] <= order[b.node] else (b, a)
+        found.setdefault(second.node, []).append((first, second))
+    return found
+
+
+def create_running_links(
+    kernel: Kernel, links: Sequence[tuple[Port, Port]], namespace_fd: Callable[[str], int]
+) -> None:
+    """Make links as veth pairs with both ends up.
+
+    Linux looks later at ends without carrier: at all of them again whenever one gets it. So none are left to wait.
+
+    Args:
+        kernel: A socket in the namespace of the second end of each.
+        links: Both ends of each.
+        namespace_fd: Descriptor of the namespace of a node.
+
+    Raises:
+        LinkError: The kernel refused; names the link.
+    """
+    requests = []
+    for a, b in links:
+        requests.append(interfaces.create_pair(a.link, _end(a, namespace_fd), _end(b, namespace_fd), a_up=True))
+        requests.append(interfaces.set_up_named(b.interface, b.node))
+    kernel.execute(requests)
+
+
+def _end(port: Port, namespace_fd: Callable[[str], int]) -> End:
+    return End(port.interface, namespace_fd(port.node), port.mac, port.spec.mtu_bytes, not port.spec.true_packets)
 
 
 def indices(kernel: Kernel) -> dict[str, int]:
@@ -107,13 +149,27 @@ def set_up_ports(kernel: Kernel, features: EthtoolSocket, ports: Sequence[Port])
         LinkError: The kernel refused; names the link and repeats the kernel's words.
     """
     found = indices(kernel)
+    kernel.execute(port_requests(features, ports, found))
+    return found
+
+
+def port_requests(features: EthtoolSocket, ports: Sequence[Port], found: Mapping[str, int]) -> list[Request]:
+    """Set the offloads of the ends in one namespace; return what their kernel is to be asked for besides.
+
+    Args:
+        features: A socket in that namespace.
+        ports: The ends there.
+        found: Interface numbers by name.
+
+    Raises:
+        LinkError: The kernel refused; names the interface and repeats the kernel's words.
+    """
     requests: list[Request] = []
     for port in ports:
         features.apply(port.interface, port.offloads)
         requests.append(interfaces.set_up(found[port.interface], port.node))
         requests += shaping_requests(port, found[port.interface])
-    kernel.execute(requests)
-    return found
+    return requests
 
 
 def shaping_requests(port: Port, index: int) -> list[Request]:

@@ -51,6 +51,20 @@ def test_veth_pair_is_read_by_pyroute2() -> None:
     assert peer.get_attr("IFLA_IFNAME") == "la1-eth1"
     assert peer.get_attr("IFLA_NET_NS_FD") == 8
     assert peer.get_attr("IFLA_GSO_MAX_SEGS") is None
+    assert (decoded["change"], decoded["flags"], peer["change"], peer["flags"]) == (0, 0, 0, 0)
+
+
+def test_the_first_end_of_a_pair_may_be_made_up() -> None:
+    """Only the first: the kernel refuses the other one. It is brought up by its name, before its number is known."""
+    a, b = (End(name, 7, "02:00:00:00:00:01", 1500, super_packets=False) for name in ("c0-eth0", "c1-eth0"))
+    decoded = ifinfmsg(framed(interfaces.create_pair("c0-eth0--c1-eth0", a, b, a_up=True)))
+    decoded.decode()
+    peer = decoded.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("VETH_INFO_PEER")
+    assert (decoded["change"], decoded["flags"], peer["change"], peer["flags"]) == (1, 1, 0, 0)
+    decoded = ifinfmsg(framed(interfaces.set_up_named("c1-eth0", "c1")))
+    decoded.decode()
+    assert (decoded["index"], decoded["change"], decoded["flags"]) == (0, 1, 1)
+    assert decoded.get_attr("IFLA_IFNAME") == "c1-eth0"
 
 
 def test_addresses_and_neighbours_are_read_by_pyroute2() -> None:

@@ -13,8 +13,16 @@ from emulator.network import interfaces, qdisc_tree
 from emulator.network.netlink import RTM_GETLINK, Request, attribute, text, u32
 from emulator.network.ports import Port, link_ports
 from emulator.network.qdisc import Netem, Qdisc
-from emulator.network.wiring import check_ports, list_interfaces, not_running, settled_interfaces
-from topologies import chain
+from emulator.network.wiring import (
+    by_second_host,
+    check_ports,
+    create_running_links,
+    is_between_hosts,
+    list_interfaces,
+    not_running,
+    settled_interfaces,
+)
+from topologies import chain, torus3d, tree
 
 PORT = link_ports(chain(hops=2, queue_packets=50))[0][0]
 LINK = "link h0-eth0--s1-eth1"
@@ -132,3 +140,28 @@ def test_links_that_do_not_run_yet_are_found() -> None:
     assert not_running(settled_interfaces(late, [PORT]), [PORT]) == []
     assert len(late.executed) == 1
     assert settled_interfaces(replace(GOOD, there=False), [PORT]) == {}
+
+
+def test_every_link_between_hosts_is_made_once_when_there_are_both() -> None:
+    """Whatever the order of hosts; links to switches are not among them. Each end that comes second is brought up."""
+    links = link_ports(torus3d(2, 3, 3))
+    names = [node.name for node in torus3d(2, 3, 3).hosts]
+    every = sorted(sorted(end.interface for end in pair) for pair in links)
+    for hosts in (names, names[::-1]):
+        found = by_second_host(links, hosts)
+        made = [pair for pairs in found.values() for pair in pairs]
+        assert sorted(sorted(end.interface for end in pair) for pair in made) == every
+        for name, pairs in found.items():
+            for first, second in pairs:
+                assert second.node == name
+                assert hosts.index(first.node) < hosts.index(name)
+    kernel = replace(GOOD, executed=[])
+    last = found[names[0]]
+    create_running_links(kernel, last, {name: number for number, name in enumerate(names)}.__getitem__)
+    assert [one.what for one in kernel.executed] == [
+        what for a, b in last for what in (f"link {a.link}", f"{b.node}: bring interface {b.interface} up")
+    ]
+
+    assert by_second_host(link_ports(chain(hops=2)), ["h0", "h1"]) == {}
+    routed = link_ports(tree())
+    assert all(map(is_between_hosts, routed)), "switches that route have namespaces, too"
