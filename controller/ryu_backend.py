@@ -16,12 +16,13 @@ from controller.flows import Group
 from controller.gateways.connections import Connections
 from controller.gateways.fleet import GatewayStatus
 from controller.lease import Election
-from controller.rest.backend import Standing, Tallies
+from controller.rest.backend import AbsentGateway, Question, Standing, Tallies
 from controller.ryu_app import FabricApp
 from controller.ryu_ofctl import Ofctl
 from controller.stats import FlowStat, GroupStat, PortStat
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
+from emulator.messages.gateway import Policies
 
 
 class LiveBackend:
@@ -115,6 +116,16 @@ class LiveBackend:
     def gateway_statistics(self, name: str) -> dict[str, Any] | None:
         """A gateway's own figures, fresh."""
         return self._gateways.statistics(name) if self._gateways is not None else None
+
+    def gateway_policies(self, name: str) -> Policies:
+        """What a gateway is to be told."""
+        return self._gateways.policies(name) if self._gateways is not None else Policies()
+
+    def gateway_ask(self, name: str, question: Question) -> dict[str, Any]:
+        """A gateway's result for a question."""
+        if self._gateways is None:
+            raise AbsentGateway(name, None)
+        return self._gateways.ask(name, question)
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
         """What a ``get_…`` function of Ryu's ``ofctl_v1_3`` returns for a switch, without the outer dictionary."""

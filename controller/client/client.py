@@ -7,7 +7,7 @@ and, in virtual time, nothing spins.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -78,7 +78,7 @@ class ControllerClient:
         self._wire.ask("DELETE", path, headers={} if if_match is None else {"If-Match": if_match})
 
     def post(self, path: str, body: object) -> Answer:
-        """Send something to a resource of Ryu's, like ``/stats/flowentry/add``."""
+        """Send something to a resource that takes it, like ``/stats/flowentry/add``."""
         return self._wire.ask("POST", path, body)
 
     def items(self, path: str, limit: int = _PAGE) -> Iterator[dict[str, Any]]:
@@ -116,6 +116,26 @@ class ControllerClient:
         data: list[dict[str, Any]] = self.get("/v1/flows")["flows"]
         return data
 
+    def gateway_flows(self, name: str, *, tenant: int | None = None, limit: int = _PAGE) -> Iterator[dict[str, Any]]:
+        """All flows of a gateway (of a tenant), a page at a time."""
+        query = {"limit": limit} if tenant is None else {"limit": limit, "tenant": tenant}
+        target = _target(f"/v1/gateways/{name}/flows", query)
+        while target:
+            page = self._wire.ask("GET", target).body
+            yield from page["flows"]
+            target = page["next"] or ""
+
+    def install_flows(self, name: str, flows: Sequence[Mapping[str, Any]]) -> int:
+        """Decide about flows of a gateway (``key``, ``allow``, ``next_hop``, …); how many it knows afterwards."""
+        count: int = self.post(f"/v1/gateways/{name}/flows", {"flows": list(flows)}).body["flows"]
+        return count
+
+    def delete_flows(self, name: str, key: Mapping[str, str | int] | None = None) -> int:
+        """Have a gateway forget a flow, or all; how many there were. Raises: NotFound: it knows no such flow."""
+        target = _target(f"/v1/gateways/{name}/flows", dict(key or {}))
+        count: int = self._wire.ask("DELETE", target).body["deleted"]
+        return count
+
     def paths(
         self, source: str, target: str, *, protocol: str = "icmp", port: int | None = None, installed: bool = False
     ) -> dict[str, Any]:
@@ -142,7 +162,7 @@ class ControllerClient:
         return data
 
 
-def _target(path: str, query: dict[str, str | int]) -> str:
+def _target(path: str, query: Mapping[str, str | int]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 

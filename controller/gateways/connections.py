@@ -10,10 +10,11 @@ from typing import Any
 
 from controller.driver import Driver
 from controller.gateways.fleet import Fleet, Gateway, GatewayStatus
-from controller.gateways.session import Phase
+from controller.gateways.session import GatewaySession, Phase
 from controller.green import eventlet
-from controller.rest.backend import SilentGateway
+from controller.rest.backend import AbsentGateway, Question, SilentGateway, answered
 from controller.tenancy.state import TenancyState
+from emulator.messages.gateway import Policies
 
 ANSWER_S = 10.0
 """How long a daemon may take for an answer."""
@@ -60,13 +61,31 @@ class Connections:
         """How the gateways are."""
         return [gateway.status() for gateway in self._fleet.gateways.values()]
 
+    def policies(self, name: str) -> Policies:
+        """What a gateway is to be told."""
+        return self._fleet.gateways[name].session.wanted
+
     def statistics(self, name: str) -> dict[str, Any] | None:
         """A gateway's own figures, fresh; None: it is not connected, or is none that can be asked.
 
         Raises:
             SilentGateway: It did not answer in time.
         """
-        return self._connections[name].statistics()
+        try:
+            answer = self._connections[name].ask(GatewaySession.statistics)
+        except AbsentGateway:
+            return None
+        return _figures(answer)
+
+    def ask(self, name: str, question: Question) -> dict[str, Any]:
+        """A gateway's result for a question.
+
+        Raises:
+            AbsentGateway: It cannot be asked now.
+            SilentGateway: It did not answer in time.
+            GatewayDeclines: It answered with an error.
+        """
+        return answered(name, self._connections[name].ask(question))
 
     def _guarded(self, function: Callable[[], None]) -> None:
         with self._driver.guarded():
@@ -130,21 +149,23 @@ class _Connection:
         if not self._woken.ready():
             self._woken.send(None)
 
-    def statistics(self) -> dict[str, Any] | None:
-        """See `Connections.statistics`."""
-        session = self._gateway.session
-        if self._outbox is None or session.mode is None:
-            return None
-        number, line = session.statistics()
+    def ask(self, question: Question) -> dict[str, Any]:
+        """A whole answer. Raises: AbsentGateway, SilentGateway."""
+        gateway = self._gateway
+        if self._outbox is None or gateway.session.mode is None:
+            raise AbsentGateway(gateway.name, gateway.status().problem)
+        number, line = question(gateway.session)
         answered = self._asked[number] = eventlet.event.Event()
         self.send(line)
         try:
             with eventlet.Timeout(ANSWER_S, False):
-                found: dict[str, Any] | None = answered.wait()
-                return found
+                answer: dict[str, Any] | None = answered.wait()
+                if answer is None:
+                    raise AbsentGateway(gateway.name, "the connection ended before it answered")
+                return answer
         finally:
             self._asked.pop(number, None)
-        raise SilentGateway(self._gateway.name, ANSWER_S)
+        raise SilentGateway(gateway.name, ANSWER_S)
 
     def _connect(self) -> bool:
         """Connect once, and stay as long as it goes; whether the gateway was told everything."""
@@ -204,7 +225,7 @@ class _Connection:
             answer = results.pop(number)
             waiting = self._asked.pop(number, None)
             if waiting is not None:
-                waiting.send(_figures(answer))
+                waiting.send(answer)
 
     @staticmethod
     def _write(sock: Any, outbox: Any) -> None:

@@ -52,7 +52,7 @@ class GatewaySession:
         revision: Revision of the policies that the gateway has, None: not known.
         mode: What kind of daemon it is; None: it did not say.
         problem: Why the gateway is not as wanted and will not be by itself; None: it is, or will be.
-        results: Answers to `install`, `delete` and `statistics` by the numbers that these returned.
+        results: Answers to `list_flows`, `install`, `delete` and `statistics` by the numbers that these returned.
     """
 
     def __init__(self, name: str, wanted: Policies) -> None:
@@ -123,6 +123,10 @@ class GatewaySession:
         return min(self._asked, default=None)
 
     # What can be asked once the session is ready
+
+    def list_flows(self, after: int, limit: int, tenant: int | None) -> tuple[int, bytes]:
+        """A page of the flows behind one of them (-1: from the first); see `install`."""
+        return self._question("flows.list", after=after, limit=limit, tenant=tenant)
 
     def install(self, flows: Sequence[Flow]) -> tuple[int, bytes]:
         """Decide about flows: returns the question's number and what is to be sent."""

@@ -6,9 +6,19 @@ import logging
 from collections.abc import Mapping
 
 from controller.rest.auth import Tokens, authenticate, authorize, check_browser
-from controller.rest.backend import Backend, Declined, NotConnected, Silent, SilentGateway, Unacceptable
+from controller.rest.backend import (
+    AbsentGateway,
+    Backend,
+    Declined,
+    GatewayDeclines,
+    NotConnected,
+    Silent,
+    SilentGateway,
+    Unacceptable,
+)
 from controller.rest.events import EventResource
 from controller.rest.fabric import FabricResources
+from controller.rest.gateway_flows import GatewayFlowResources
 from controller.rest.gateways import GatewayResources
 from controller.rest.health import HealthResource
 from controller.rest.http import MOST_SHOWN, Problem, Request, Response, parse_request, problem_response
@@ -23,11 +33,12 @@ from controller.rest.ryu_topology import RyuTopology
 from controller.rest.switches import SwitchResources
 from controller.rest.tenancy import TenancyResources
 from emulator.errors import ControllerError
+from emulator.messages.gateway import ErrorCode
 
 LOG = logging.getLogger("controller.rest")
 _RESOURCES = (
     *(FabricResources, PathResources, SwitchResources, HealthResource, EventResource),
-    GatewayResources,
+    *(GatewayResources, GatewayFlowResources),
     *(TenancyResources, ReachabilityResource, MetricsResource, RyuStats, RyuChanges, RyuTopology),
 )
 
@@ -97,7 +108,7 @@ class Api:
 def _problem(error: Exception, what: str) -> Problem:
     if isinstance(error, Problem):
         return error
-    if isinstance(error, NotConnected):
+    if isinstance(error, NotConnected | AbsentGateway):
         return Problem(503, str(error))
     if isinstance(error, Silent | SilentGateway):
         return Problem(504, str(error))
@@ -105,6 +116,8 @@ def _problem(error: Exception, what: str) -> Problem:
         return Problem(501 if error.unsupported else 400, str(error))
     if isinstance(error, Declined):
         return Problem(409, str(error))
+    if isinstance(error, GatewayDeclines):
+        return Problem(422 if error.code == ErrorCode.INVALID else 409, str(error))
     if isinstance(error, ControllerError):
         LOG.error("%s failed: %s", what, error)
         return Problem(500, str(error)[:MOST_SHOWN])

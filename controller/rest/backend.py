@@ -6,19 +6,24 @@ a message and waits for its answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from controller.core import Core
 from controller.flows import Group
 from controller.gateways.fleet import GatewayStatus
+from controller.gateways.session import GatewaySession
 from controller.journal import Journal
 from controller.stats import FlowStat, GroupStat, PortStat
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
 from controller.tenancy.violations import Violation
 from emulator.errors import ControllerError
+from emulator.messages.gateway import Policies
+
+Question = Callable[[GatewaySession], tuple[int, bytes]]
+"""Asks something of a gateway, like `GatewaySession.statistics`."""
 
 
 class NotConnected(ControllerError):
@@ -54,6 +59,48 @@ class SilentGateway(ControllerError):
 
     def __str__(self) -> str:
         return f"gateway {self.name} did not answer within {self.timeout_s:g} s"
+
+
+class AbsentGateway(ControllerError):
+    """A gateway cannot be asked now."""
+
+    def __init__(self, name: str, reason: str | None) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"gateway {self.name} is not connected" + (f": {self.reason}" if self.reason else "")
+
+
+class GatewayDeclines(ControllerError):
+    """A gateway answered with an error.
+
+    Attributes:
+        code: What kind of error, see `emulator.messages.gateway.ErrorCode`.
+    """
+
+    def __init__(self, name: str, code: str, reason: str) -> None:
+        super().__init__(name, code, reason)
+        self.name = name
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"gateway {self.name} refuses: {self.reason}"
+
+
+def answered(name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The result in a gateway's answer.
+
+    Raises:
+        GatewayDeclines: It is an error.
+    """
+    result, error = answer.get("result"), answer.get("error")
+    if answer.get("ok") is True and isinstance(result, dict):
+        return result
+    found = error if isinstance(error, dict) else {}
+    raise GatewayDeclines(name, str(found.get("code")), str(found.get("message", "without a reason")))
 
 
 class Unacceptable(ControllerError):
@@ -168,6 +215,18 @@ class Backend(Protocol):
 
         Raises:
             SilentGateway: It did not answer in time.
+        """
+
+    def gateway_policies(self, name: str) -> Policies:
+        """What a gateway is to be told."""
+
+    def gateway_ask(self, name: str, question: Question) -> dict[str, Any]:
+        """A gateway's result for a question.
+
+        Raises:
+            AbsentGateway: It cannot be asked now.
+            SilentGateway: It did not answer in time.
+            GatewayDeclines: It answered with an error.
         """
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:

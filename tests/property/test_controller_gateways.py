@@ -16,40 +16,10 @@ from scapy.layers.l2 import Dot1Q, Ether
 from controller.gateways.policies import PORT, policies_for
 from controller.gateways.session import GatewaySession, Phase
 from emulator.messages.gateway import Flow, FlowKey, Policies, Rule, Tenant
-from gateway.control_requests import handle
-from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.dataplane.reasons import Reason
-from gateway.steering import Steering, mac_of
 from tests.support.dataplane_frames import Batch
+from tests.support.memory_gateway import Daemon
 from tests.support.tenancy_sites import Declaring, small_site
-
-
-class Daemon:
-    """A gateway's end of the protocol, with a real pipeline behind it."""
-
-    mode = "test"
-
-    def __init__(self, mac: str = "02:00:00:00:00:01") -> None:
-        self.pipeline = Pipeline(Configuration(macs={PORT: mac_of(mac)}, flow_capacity=64))
-        steering = Steering(self.pipeline)
-        self.policies, self.set_policies = steering.policies, steering.set_policies
-        self.list_flows, self.install_flows = steering.list_flows, steering.install_flows
-        self.delete_flows = steering.delete_flows
-
-    def stats(self) -> dict[str, Any]:
-        return self.pipeline.as_json()
-
-    def drain(self) -> None:
-        raise NotImplementedError
-
-    stop = drain
-
-    def answer(self, data: bytes) -> bytes:
-        return b"".join(handle(line, self, 2)[0].data for line in data.splitlines())
-
-    def has(self) -> Policies:
-        return Policies.model_validate(self.policies()["policies"], strict=False)
-
 
 wanted = st.builds(
     Policies,

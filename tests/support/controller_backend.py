@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.core import Core
@@ -11,12 +11,24 @@ from controller.designs import Design, Plan, plan
 from controller.events import Applied, Apply, Command, Connected, Port, Read, TablesRead
 from controller.flows import Group, Purpose, cookie_of
 from controller.gateways.fleet import GatewayStatus
+from controller.gateways.session import GatewaySession
 from controller.journal import Journal, Kind, Severity
-from controller.rest.backend import Declined, Silent, SilentGateway, Standing, Tallies, Unacceptable
+from controller.rest.backend import (
+    AbsentGateway,
+    Declined,
+    Question,
+    Silent,
+    SilentGateway,
+    Standing,
+    Tallies,
+    Unacceptable,
+    answered,
+)
 from controller.stats import FlowStat, GroupStat, PortStat
 from controller.tenancy.ground import Ground
 from controller.tenancy.store import Store
 from controller.tenancy.violations import Violation
+from emulator.messages.gateway import Policies
 from tests.support.controller_fabrics import leaf_spine, services_of
 
 FABRIC = leaf_spine()
@@ -57,6 +69,8 @@ class FakeBackend:
         place: This controller among others.
         fleet, figures: How gateways are, and what they count.
         silent_gateways: Gateways that do not answer.
+        daemons: What gateways answer to lines of their control socket.
+        policies: What gateways are to be told.
     """
 
     def __init__(self, made: Plan = PLAN, *, store: bool = False, journal: Journal | None = None) -> None:
@@ -76,6 +90,8 @@ class FakeBackend:
         self.fleet: list[GatewayStatus] = []
         self.figures: dict[str, dict[str, Any]] = {}
         self.silent_gateways: set[str] = set()
+        self.daemons: dict[str, Callable[[bytes], bytes]] = {}
+        self.policies = Policies()
         connect_all(self.core)
 
     def flows(self, dpid: int) -> list[FlowStat]:
@@ -129,6 +145,20 @@ class FakeBackend:
         if name in self.silent_gateways:
             raise SilentGateway(name, 10)
         return self.figures.get(name)
+
+    def gateway_policies(self, name: str) -> Policies:
+        assert name in {one.name for one in self.fleet}
+        return self.policies
+
+    def gateway_ask(self, name: str, question: Question) -> dict[str, Any]:
+        if name in self.silent_gateways:
+            raise SilentGateway(name, 10)
+        if name not in self.daemons:
+            raise AbsentGateway(name, "gone")
+        session = GatewaySession(name, Policies())
+        number, line = question(session)
+        assert session.received(self.daemons[name](line)) == b""
+        return answered(name, session.results.pop(number))
 
     def ofctl_read(self, dpid: int, function: str, *arguments: Any) -> Any:
         self._answering(dpid)

@@ -54,6 +54,9 @@ class Reader:
         if "-m tests.support.dummy_ovs" in command:
             self._connect(shlex.split(command.removesuffix("&")))
             return ""
+        if "-m tests.support.memory_gateway" in command:
+            self._serve(shlex.split(command.removesuffix("&")))
+            return ""
         if command.startswith("api="):
             self._variables["api"] = f"http://{self._address}"
             return ""
@@ -91,6 +94,9 @@ class Reader:
             if name in options:
                 value = options.pop(name)
                 more += [name, value if value == ":memory:" else str(self._folder / value)]
+        if "--gateway" in options:
+            name, _, control = options.pop("--gateway").partition("=")
+            more += ["--gateway", f"{name}={self._folder / control}"]
         folder = self._folder / f"controller-{self._controllers}"
         folder.mkdir()
         self._controllers += 1
@@ -98,20 +104,30 @@ class Reader:
         assert options.keys() == {"--listen", "--rest"}
         self._address, self._openflow = controller.rest, controller.openflow
 
+    def _serve(self, words: list[str]) -> None:
+        """Run a gateway without ports."""
+        assert words[1:3] == ["-m", "tests.support.memory_gateway"]
+        lines = self._background(words[1:])
+        assert lines.startswith("control socket: ")
+
     def _connect(self, words: list[str]) -> None:
         """Connect switches to the controller that was started last."""
         assert words[1:3] == ["-m", "tests.support.dummy_ovs"]
         file, address = words[3:]
         assert address == "127.0.0.1:6653"
-        argv = [sys.executable, *words[1:3], file, self._openflow]
+        names = self._background([*words[1:3], file, self._openflow]).split()[1:]
+        assert len(names) == len(load_fabric(self._folder / file).switches)
+        wait_ready(f"http://{self._address}", len(names), WAIT_NS)
+
+    def _background(self, words: list[str]) -> str:
+        """Start something that goes on until the end; the line that it prints when it is there."""
+        argv = [sys.executable, *words]
         process = subprocess.Popen(argv, cwd=self._folder, env=self._variables, stdout=subprocess.PIPE, text=True)
         self._stack.callback(process.wait, TIMEOUT_S)
         self._stack.callback(process.terminate)
         assert process.stdout
         with process.stdout:
-            names = process.stdout.readline().split()[1:]
-        assert len(names) == len(load_fabric(self._folder / file).switches)
-        wait_ready(f"http://{self._address}", len(names), WAIT_NS)
+            return process.stdout.readline()
 
 
 def test_every_command_prints_what_stands_below_it(tmp_path: Path, repository: Path) -> None:

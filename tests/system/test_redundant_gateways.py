@@ -26,10 +26,10 @@ from controller.paths import Spread
 from controller.tenancy.store import Store
 from emulator.messages.gateway import Policies
 from gateway.client import ControlClient
-from tests.property.test_controller_gateways import Daemon
 from tests.support.controller_fabrics import leaf_spine
 from tests.support.controller_process import RunningController, running_controller
 from tests.support.gateway_control import Running
+from tests.support.memory_gateway import Daemon
 from tests.support.waiting import until
 
 FABRIC = leaf_spine(gpus=2, gateways=1, storage=1)

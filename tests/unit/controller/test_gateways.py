@@ -18,8 +18,8 @@ from controller.rest.api import Api
 from controller.tenancy.kinds import Kind as Kinds
 from emulator.messages.gateway import MAX_LINE_BYTES, Policies, Rule
 from gateway.control_requests import handle
-from tests.property.test_controller_gateways import Daemon
 from tests.support.controller_backend import FakeBackend
+from tests.support.memory_gateway import Daemon
 from tests.support.tenancy_sites import Declaring, small_site
 
 STATUS = GatewayStatus("gw0", "/run/gw0", Phase.READY, "fast", 3, None, 1, 2, 2, 5, 4, 1)
@@ -64,8 +64,8 @@ def test_a_life_is_told_once_each() -> None:
     gateway.lost("/run/gw0: the daemon ended the connection")
     assert noted.messages == [
         "gateway gw0: /run/gw0: No such file or directory",
-        "gateway gw0 (test) has what it should: 0 rules, revision 0",
-        "gateway gw0 (test) has what it should: 1 rules, revision 1",
+        "gateway gw0 (memory) has what it should: 0 rules, revision 0",
+        "gateway gw0 (memory) has what it should: 1 rules, revision 1",
         "gateway gw0: /run/gw0: the daemon ended the connection",
     ]
     assert [entry.severity for entry in noted.journal.since()] == [
@@ -288,4 +288,4 @@ def test_what_somebody_else_changed_is_changed_back() -> None:
     daemon.set_policies(Policies(rules=(Rule(allow=True),)))
     talk(gateway, daemon, gateway.session.check())
     assert daemon.has() == Policies()
-    assert noted.messages[-1] == "gateway gw0 (test) has what it should: 0 rules, revision 2"
+    assert noted.messages[-1] == "gateway gw0 (memory) has what it should: 0 rules, revision 2"
