@@ -23,6 +23,7 @@ from tests.support.controller_process import running_controller
 from tests.support.fast_guest import Daemon, datagram, routed, running, settings
 from tests.support.offload_guest import next_ip
 from tests.support.rings_bed import Bed, bed, may_make_namespaces
+from tests.support.waiting import until as eventually
 
 pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces may not be made here")
 FABRIC = leaf_spine(spines=1, leaves=1, gpus=2, computes=1, gateways=1, storage=1)
@@ -77,6 +78,12 @@ def rules_of(daemon: Daemon) -> list[dict[str, Any]]:
         return found
 
 
+def denied(client: ControllerClient) -> int:
+    """Frames that the gateway refused."""
+    frames: int = client.read("/v1/gateways/gw0").body["statistics"]["pipeline"]["reasons"]["denied"]["frames"]
+    return frames
+
+
 def on_a_stick(built: Bed) -> None:
     """The gateway's one interface has the address that the fabric's gateway has."""
     mac = FABRIC.by_name["gw0"].mac
@@ -86,7 +93,10 @@ def on_a_stick(built: Bed) -> None:
 
 
 def test_a_controller_tells_a_gateway_what_tenants_may_do(tmp_path: Path) -> None:
-    """What is declared over REST is what the daemon lets through, also after it was killed and started again."""
+    """What is declared over REST is what the daemon lets through, also after it was killed and started again.
+
+    A flow that is decided from outside is dropped although policies let it through, until it is forgotten.
+    """
     folder = tmp_path / "d"
     folder.mkdir()
     more = ("--store", ":memory:", "--lldp-interval", "0", "--gateway", f"gw0={folder / 'control'}")
@@ -113,6 +123,16 @@ def test_a_controller_tells_a_gateway_what_tenants_may_do(tmp_path: Path) -> Non
             reasons = details["statistics"]["pipeline"]["reasons"]
             assert (details["state"], details["mode"], details["problem"]) == ("ready", "fast", None)
             assert (reasons["forwarded"]["frames"], reasons["denied"]["frames"]) == (1, 1)
+            flows = {flow["key"]["target_port"]: flow for flow in client.gateway_flows("gw0", tenant=77)}
+            assert {port: flow["reason"] for port, flow in flows.items()} == {22: "denied", 4420: "forwarded"}
+            opened = flows[4420]["key"]
+            assert client.install_flows("gw0", [{"key": opened, "allow": False}]) == 2
+            left.send(request_frame())
+            eventually(lambda: denied(client) == 2, "the connection is cut")
+            assert client.delete_flows("gw0", opened) == 1
+            left.send(request_frame())
+            assert answer(left)[TCP].dport == 4420, "it is decided anew"
+            assert client.read("/v1/gateways/gw0").body["revision"] == 2, "nothing else was told"
             client.delete("/v1/policies/disk", if_match=client.read("/v1/policies/disk").etag)
             until(events, "has what it should: 0 rules")
             assert rules_of(first) == []
