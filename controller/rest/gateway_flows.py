@@ -29,7 +29,7 @@ _KEY: tuple[Integer | Text, ...] = (
     Integer("target_port", "Its target port; 0 if it is not there.", highest=65_535),
 )
 _NEEDED = ("tenant", "protocol", "source", "target")
-_LIVES = "It holds until the gateway's policies change, until it was idle for long, or until room is needed."
+_LIVES = "It holds until the gateway's policies change, or until room is needed."
 
 
 class GatewayFlowResources:
