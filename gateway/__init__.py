@@ -8,8 +8,8 @@ be. All are asked and stopped over a control socket.
 
     cli -> forward_daemon -> forward -> pipeline, station, port (ring, memory)
         -> proxy_daemon   -> proxy   -> flow, station; intercept
-        -> fast           -> rings, dataplane, offload; steering
-    all daemons: loop, timer, control (control_requests); client is the other end of the control socket
+        -> fast           -> rings, dataplane, offload; steering (policies)
+    all daemons: loop, timer, control (control_requests, offers); client is the other end of the control socket
     upgrade: a daemon takes another one's place
 
 `pipeline`, `station` and `dataplane` are pure; `forward` and `proxy` are told the time. Only `ring`, `rings`,

@@ -7,23 +7,42 @@ Version 1 has three operations and no ids::
     -> {"v": 1, "op": "fly"}
     <- {"v": 1, "ok": false, "error": "'op' is 'fly': it is one of drain, stats, stop"}
 
-Version 2 is `emulator.messages.gateway`. A daemon offers what its kind can do: see `Controlled` and the protocols
-behind it. The module of messages is imported with the first request of version 2, since most daemons never get one and
-what checks schemas takes longer to load than the daemon itself.
+Version 2 is `emulator.messages.gateway`. A daemon offers what its kind can do, see `gateway.offers`. The module of
+messages is imported with the first request of version 2, since most daemons never get one and what checks schemas takes
+longer to load than the daemon itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import EmulatorError
+from gateway.offers import Controlled, Profiled, Reloadable, Steered, Upgradable, operations
 
 if TYPE_CHECKING:
     from emulator.messages import gateway as messages
+
+__all__ = [
+    "MAX_LINE_BYTES",
+    "TAKEN",
+    "VERSION",
+    "VERSIONS",
+    "Controlled",
+    "Op",
+    "Question",
+    "Reply",
+    "RequestError",
+    "answer_later",
+    "encode",
+    "handle",
+    "operations",
+    "parse_request",
+    "refusal",
+    "says_taken",
+]
 
 VERSION = 1
 VERSIONS = (1, 2)
@@ -42,106 +61,6 @@ class Op(str, Enum):
 
 class RequestError(ValueError):
     """A message that is not a request; its text is the answer."""
-
-
-class Controlled(Protocol):
-    """What every daemon offers."""
-
-    mode: str
-    """What kind of daemon it is."""
-
-    def stats(self) -> dict[str, Any]:
-        """All figures, as plain data."""
-        ...
-
-    def drain(self) -> None:
-        """Take in no more; call `ControlServer.finished` when nothing is held any more."""
-        ...
-
-    def stop(self) -> None:
-        """Drain, then end."""
-        ...
-
-
-@runtime_checkable
-class Reloadable(Protocol):
-    """A daemon that can read its files again."""
-
-    def reload(self) -> dict[str, Any]:
-        """Read them, and say what is in force now; on errors nothing changes.
-
-        Raises:
-            EmulatorError: A file is wrong.
-        """
-        ...
-
-
-@runtime_checkable
-class Profiled(Protocol):
-    """A daemon whose processing has a price."""
-
-    def profile(self) -> dict[str, Any]:
-        """What it costs now."""
-        ...
-
-    def set_profile(self, profile: messages.Profile) -> None:
-        """Let it cost something else."""
-        ...
-
-
-@runtime_checkable
-class Steered(Protocol):
-    """A daemon that decides about flows by policies."""
-
-    def policies(self, known: int | None = None) -> dict[str, Any]:
-        """``revision`` and ``policies``, which are None if the revision still is *known*."""
-        ...
-
-    def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
-        """Take policies over, and return their revision.
-
-        Raises:
-            Refused: They cannot be, or the revision is another one; nothing changed.
-        """
-        ...
-
-    def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
-        """``flows`` and ``next``."""
-        ...
-
-    def install_flows(self, flows: Sequence[messages.Flow]) -> int:
-        """Decide about flows, and return how many there are now.
-
-        Raises:
-            Refused: One of them cannot be; none was installed.
-        """
-        ...
-
-    def delete_flows(self, keys: Sequence[messages.FlowKey] | None) -> int:
-        """Forget flows (None: all), and return how many were there."""
-        ...
-
-
-@runtime_checkable
-class Upgradable(Protocol):
-    """A daemon that can hand over to its successor."""
-
-    def hand_over(self) -> tuple[dict[str, Any], list[int]]:
-        """What the successor must know, and descriptors that it gets copies of; nothing may change after that.
-
-        Raises:
-            EmulatorError: Not now; this daemon goes on.
-        """
-        ...
-
-
-_OPERATIONS: tuple[tuple[type[Any] | None, tuple[str, ...]], ...] = (
-    (None, ("hello", "stats", "drain", "stop")),
-    (Reloadable, ("reload",)),
-    (Profiled, ("profile.get", "profile.set")),
-    (Steered, ("policies.get", "policies.set", "flows.list", "flows.install", "flows.delete")),
-    (Upgradable, ("upgrade",)),
-)
 
 
 @dataclass(frozen=True)
@@ -307,11 +226,6 @@ def _offers(daemon: Controlled, kind: type[Any], op: str) -> Any:
     if not isinstance(daemon, kind):
         raise messages.Refused(messages.ErrorCode.UNSUPPORTED, f"a {daemon.mode} daemon does not do {op}")
     return daemon
-
-
-def operations(daemon: Controlled) -> list[str]:
-    """What a daemon can be asked in version 2."""
-    return [op for kind, ops in _OPERATIONS if kind is None or isinstance(daemon, kind) for op in ops]
 
 
 def _hello(request: messages.Hello, daemon: Controlled) -> dict[str, Any]:
