@@ -99,6 +99,7 @@ class FastConfig:
         headroom_bytes: Room before each frame for headers to come.
         hook: Where XDP programs see packets.
         mode: How AF_XDP moves bytes.
+        busy_poll: Queues of AF_XDP are polled by the daemon while much arrives.
         offload: The offload; None: everything goes through user space.
     """
 
@@ -112,6 +113,7 @@ class FastConfig:
     headroom_bytes: int
     hook: Hook
     mode: Mode
+    busy_poll: bool
     offload: OffloadSettings | None
 
     def for_host(
@@ -188,7 +190,10 @@ def load_fast(path: Path) -> FastConfig:
         tunnel_ends=read_tunnel_ends(top),
         flow_capacity=top.whole("flow_capacity", 1, 1 << 22, 1 << 16),
     )
-    xdp = top.section("xdp", ("hook", "copy"))
+    xdp = top.section("xdp", ("hook", "copy", "busy_poll"))
+    busy_poll = xdp.flag("busy_poll", default=False)
+    if busy_poll and kind is not PortKind.AF_XDP:
+        xdp.fail("busy_poll", f"needs the mode af_xdp, not {kind.value}")
     entries = top.whole("ring_entries", 64, 1 << 16, 2048)
     if entries & (entries - 1):
         top.fail("ring_entries", f"{entries} is not a power of two")
@@ -207,6 +212,7 @@ def load_fast(path: Path) -> FastConfig:
         headroom_bytes=top.whole("headroom_bytes", 0, 256, 64),
         hook=xdp.one_of("hook", {hook.value: hook for hook in Hook}, Hook.DRIVER.value),
         mode=xdp.one_of("copy", {mode.value: mode for mode in Mode}, Mode.AUTO.value),
+        busy_poll=busy_poll,
         offload=offload,
     )
 

@@ -34,7 +34,18 @@ _FLUSHES = 10_000
 """How often what was sent is looked after before the ports are given up."""
 _TURNS = 64
 """Turns between two looks at control socket and signals while frames keep coming."""
-_FIXED = ("kind", "ports", "frames", "ring_entries", "headroom_bytes", "hook", "mode", "offload", "batch_frames")
+_FIXED = (
+    "kind",
+    "ports",
+    "frames",
+    "ring_entries",
+    "headroom_bytes",
+    "hook",
+    "mode",
+    "busy_poll",
+    "offload",
+    "batch_frames",
+)
 """What the ports were opened with."""
 _STEPS_PER_IDLE_TIME = 4
 _LONGEST_STEP_NS = 1_000_000_000

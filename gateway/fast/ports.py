@@ -109,6 +109,7 @@ def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> N
                 sizes,
                 mode=config.mode,
                 long_frames=longest + 14 > plan.room_bytes,
+                busy_poll=config.busy_poll,
                 copies=ports.copies,
             )
             ports._undo.callback(port.close)

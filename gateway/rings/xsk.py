@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +30,7 @@ from emulator.errors import GatewayError
 from gateway.interface import check_interface, mac_address
 from gateway.rings import xsk_abi as abi
 from gateway.rings.batch import Batch
+from gateway.rings.busy import FEW, LITTLE, MANY, BusyPoll
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting
 from gateway.rings.index import RingMemory
@@ -41,6 +43,7 @@ _SEND_BUFFER_BYTES = 1 << 28
 """Frames on their way through the kernel are charged to the socket; the rings are to be the limit."""
 
 _TRY_AGAIN = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOBUFS})
+_MOST_VAIN = 4
 _DOWN = frozenset({errno.ENETDOWN, errno.ENXIO})
 
 
@@ -77,9 +80,11 @@ class XskPort:
         mode: How the bytes get into the memory and out; that of the first port on a memory is that of all.
         stamped: The XDP program stamps arrivals.
         long_frames: Take packets that are longer than a frame, in pieces; needs Linux 6.6.
+        busy_poll: While much arrives, poll the queue where its frames are handled; see `BusyPoll`.
 
     Raises:
         GatewayError: The kernel refuses.
+        MissingCapability: It cannot be polled so.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class XskPort:
         mode: Mode = Mode.AUTO,
         stamped: bool = False,
         long_frames: bool = False,
+        busy_poll: bool = False,
         copies: CopyLedger | None = None,
     ) -> None:
         self.interface = interface
@@ -100,14 +106,17 @@ class XskPort:
         self._umem = umem
         self._maps: list[mmap.mmap] = []
         self._sockets: list[socket.socket] = []
+        self._busy: BusyPoll | None = None
         try:
             self._receiver, self._sender = self._new_socket(), self._new_socket()
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 self.mac = mac_address(probe, interface)
+            index = socket.if_nametoindex(interface)
+            if busy_poll:
+                self._busy = BusyPoll(index, queue)
             umem.register(self._receiver)
             rings = self._make_rings()
             flags = _MODE_FLAGS[mode] | abi.XDP_USE_NEED_WAKEUP | (abi.XDP_USE_SG if long_frames else 0)
-            index = socket.if_nametoindex(interface)
             umem.bind(self._receiver, flags, index, queue)
             abi.bind(self._sender, abi.XDP_SHARED_UMEM, index, queue, self._receiver.fileno())
             self.crossing = Crossing.NONE if abi.is_zero_copy(self._receiver) else Crossing.COPY
@@ -131,6 +140,8 @@ class XskPort:
         return sock
 
     def _close_sockets(self) -> None:
+        if self._busy is not None:
+            self._busy.close()
         for sock in reversed(self._sockets):
             self._umem.unbind(sock)
             sock.close()
@@ -179,10 +190,37 @@ class XskPort:
 
     def receive(self, limit: int) -> Batch:
         """See `Port.receive`."""
+        busy = self._busy
+        if busy is not None and busy.active:
+            self._gather(busy, limit)
         batch = self.core.receive(limit)
         if self._rings.fill.needs_wakeup():
-            self._wake(lambda: self._receiver.recv(0, socket.MSG_DONTWAIT))
+            self._wake(self._poll)
+        if busy is not None:
+            if len(batch) < LITTLE:
+                busy.end()
+            elif len(batch) >= MANY and not busy.active:
+                busy.begin()
         return batch
+
+    def _gather(self, busy: BusyPoll, limit: int) -> None:
+        """Poll the queue until there is a whole batch, or no more waits."""
+        rx = self._rings.rx
+        waiting = rx.waiting()
+        vain = 0
+        while waiting < limit:
+            self._wake(busy.poll)
+            before, waiting = waiting, rx.waiting()
+            if waiting - before < FEW:
+                if waiting >= LITTLE or vain == _MOST_VAIN:
+                    return
+                # The kernel's thread may hold the queue, and lets go of it as soon as it runs.
+                vain += 1
+                os.sched_yield()
+            self.core.refill()
+
+    def _poll(self) -> None:
+        self._receiver.recv(0, socket.MSG_DONTWAIT)
 
     def send(self, batch: Batch) -> int:
         """See `Port.send`."""
@@ -247,6 +285,7 @@ class XskPort:
             "queue": self.queue,
             "crossing": self.crossing.value,
             "rings": asdict(self.sizes),
+            "busy_poll": None if self._busy is None else self._busy.as_json(),
             "lost_frames": self.lost_frames(),
             "kernel": asdict(self.statistics()),
             "counters": self.counters.as_json(),

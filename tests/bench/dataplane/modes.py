@@ -17,6 +17,7 @@ from typing import Any
 
 from emulator.errors import MissingCapability
 from gateway.offload.steering import Attachment
+from gateway.rings import busy
 from tests.bench.dataplane.bed import Bench
 from tests.bench.dataplane.interrupts import shielded
 from tests.bench.dataplane.processes import run_tool, started, until
@@ -61,6 +62,7 @@ class Mode:
             modes the best rate is looked for: with more than they can carry they get slower.
         rates_only: Delays and streams are not measured.
         needs: Program of a package that may be missing.
+        possible: Whether the kernel can do it.
     """
 
     name: str
@@ -70,14 +72,16 @@ class Mode:
     frames: bool = False
     rates_only: bool = False
     needs: str = ""
+    possible: Callable[[], bool] = lambda: True
 
     @property
     def is_there(self) -> bool:
         """Whether this machine has what it needs."""
-        return not self.needs or shutil.which(self.needs, path=os.environ.get("PATH", "") + ":/usr/sbin") is not None
+        path = os.environ.get("PATH", "") + ":/usr/sbin"
+        return self.possible() and (not self.needs or shutil.which(self.needs, path=path) is not None)
 
 
-def _fast(kind: str, *, offloaded: bool = False) -> Start:
+def _fast(kind: str, *, offloaded: bool = False, polling: bool = False) -> Start:
     @contextmanager
     def start(bench: Bench, folder: Path) -> Iterator[Running]:
         with ExitStack() as undo:
@@ -87,6 +91,8 @@ def _fast(kind: str, *, offloaded: bool = False) -> Start:
                 "next_hops": {"l": {"port": "gl", "mac": LEFT_MAC}, "r": {"port": "gr", "mac": RIGHT_MAC}},
                 "routes": [{"network": "10.0.1.0/24", "next_hop": "l"}, {"network": "10.0.2.0/24", "next_hop": "r"}],
             }
+            if polling:
+                config["xdp"] = {"busy_poll": True}
             if offloaded:
                 maps = folder / "bpf"
                 maps.mkdir()
@@ -236,6 +242,12 @@ MODES = {
         Mode("sockets", "gateway, plain packet sockets", _fast("socket")),
         Mode("packet_mmap", "gateway, PACKET_MMAP", _fast("packet_mmap")),
         Mode("af_xdp", "gateway, AF_XDP from Python", _fast("af_xdp")),
+        Mode(
+            "af_xdp_polling",
+            "the same, polling its queues itself",
+            _fast("af_xdp", polling=True),
+            possible=busy.is_possible,
+        ),
         Mode("offload", "gateway, flows offloaded to XDP", _fast("af_xdp", offloaded=True), frames=True),
         _apart("ip_forwarding", "the kernel's IP forwarding", _ip_forwarding),
         _apart("sockets", "gateway, plain packet sockets", _fast("socket")),
@@ -257,5 +269,6 @@ def chosen(names: Sequence[str]) -> list[Mode]:
     modes = [MODES[name] for name in names] or [mode for mode in MODES.values() if mode.is_there]
     for mode in modes:
         if not mode.is_there:
-            raise MissingCapability(mode.needs, "run 'scripts/setup.sh --bench'")
+            missing = mode.needs or "busy polling"
+            raise MissingCapability(missing, "run 'scripts/setup.sh --bench'" if mode.needs else "it needs Linux 6.13")
     return modes

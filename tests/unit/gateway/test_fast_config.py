@@ -64,7 +64,7 @@ WHOLE: dict[str, Any] = {
     "ring_entries": 512,
     "frames": 4096,
     "headroom_bytes": 128,
-    "xdp": {"hook": "generic", "copy": "copy"},
+    "xdp": {"hook": "generic", "copy": "copy", "busy_poll": True},
     "offload": {"folder": "/sys/fs/bpf/x", "capacity": 100, "stay": True},
 }
 
@@ -79,6 +79,7 @@ def test_everything_is_taken_over(tmp_path: Path) -> None:
     """Each key arrives where it belongs, and the pipeline accepts the whole."""
     config = load_fast(written(tmp_path, WHOLE))
     assert (config.kind, config.hook, config.mode) == (PortKind.AF_XDP, Hook.GENERIC, Mode.COPY)
+    assert config.busy_poll
     assert [(port.interface, port.queues) for port in config.ports] == [("left", 2), ("right", 1)]
     assert (config.idle_ns, config.batch_frames, config.ring_entries, config.frames) == (5 * 10**9, 64, 512, 4096)
     assert config.offload is not None
@@ -200,6 +201,7 @@ def test_little_is_enough(tmp_path: Path) -> None:
         ("ring_entries", True, "ring_entries: True is not a whole number"),
         ("idle_s", 0, "idle_s: 0 is not a whole number from 1"),
         ("idle_s", 1.5, "idle_s: 1.5 is not a whole number"),
+        ("xdp", {"busy_poll": 1}, "xdp.busy_poll: 1 is not true or false"),
         ("xdp", {"hook": "card"}, "xdp.hook: 'card' is not one of driver, generic"),
         ("xdp", [], "xdp: [] is not an object"),
         ("offload", {"folder": "here"}, "offload.folder: here is not an absolute path"),
@@ -218,8 +220,12 @@ def test_mistakes_are_named(tmp_path: Path, key: str, value: Any, place: str) ->
     assert "\n" not in str(caught.value)
 
 
-def test_offload_needs_af_xdp(tmp_path: Path) -> None:
-    """Other ports have no program that could forward."""
-    data = {"mode": "socket", "ports": [{"interface": "a"}], "offload": {"folder": "/x"}}
-    with pytest.raises(ScenarioError, match="offload: needs the mode af_xdp, not socket"):
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [("offload", {"folder": "/x"}, "offload"), ("xdp", {"busy_poll": True}, "xdp.busy_poll")],
+)
+def test_what_needs_af_xdp(tmp_path: Path, key: str, value: dict[str, object], named: str) -> None:
+    """Other ports have no program that could forward, and no queues."""
+    data = {"mode": "socket", "ports": [{"interface": "a"}], key: value}
+    with pytest.raises(ScenarioError, match=f"{named}: needs the mode af_xdp, not socket"):
         load_fast(written(tmp_path, data))
