@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.collectives.schedule import Integers
+from emulator.errors import TopologyError
 from emulator.model.fabric import ETHERNET_HEADER_BYTES, Fabric
 from emulator.model.routing import Passage
 from emulator.model.theory import IPV4_HEADER_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES
@@ -40,10 +42,43 @@ class Ways(Protocol):
         """The share of traffic from one node to an address of another that crosses each link."""
 
 
-def stripe_address(ways: Ways, node: str, stripe: int, stripes: int) -> IPv4Address:
-    """Where a stripe of a buffer is sent: the node's address in a plane of its own, if there are so many planes."""
-    found = ways.addresses(node)
-    return found[1 + stripe] if stripes > 1 and len(found) > stripes else found[0]
+def stripe_addresses(
+    ways: Ways, source: str, target: str, stripe: int, stripes: int
+) -> tuple[IPv4Address, IPv4Address]:
+    """From which address of a node to which of another's a stripe of a buffer is sent.
+
+    Those in a plane of its own, if there are so many planes and this one joins the two; else those by any plane.
+    """
+    ours, theirs = ways.addresses(source), ways.addresses(target)
+    if stripes > 1 and min(len(ours), len(theirs)) > stripes:
+        near, far = ours[1 + stripe], theirs[1 + stripe]
+        if _reaches(ways, source, target, far) and _reaches(ways, target, source, near):
+            return near, far
+    return ours[0], theirs[0]
+
+
+def _reaches(ways: Ways, source: str, target: str, address: IPv4Address | None = None) -> bool:
+    try:
+        ways.path(source, target, address)
+    except TopologyError:
+        return False
+    return True
+
+
+def together(ways: Ways, nodes: Sequence[str]) -> list[str]:
+    """Those of some nodes that all reach each other, in their order: who misses most of the others goes first."""
+    apart: dict[str, set[str]] = {node: set() for node in nodes}
+    for one, other in combinations(nodes, 2):
+        if not (_reaches(ways, one, other) and _reaches(ways, other, one)):
+            apart[one].add(other)
+            apart[other].add(one)
+    while apart:
+        worst = max(apart, key=lambda node: len(apart[node]))
+        if not apart[worst]:
+            break
+        for other in apart.pop(worst):
+            apart[other].discard(worst)
+    return list(apart)
 
 
 def planes_of(ways: Ways, nodes: Sequence[str]) -> int:
@@ -131,7 +166,7 @@ class WayFinder:
         return self._known[key]
 
     def _way_between(self, source: int, target: int, stripe: int, stripes: int) -> _Way:
-        address = stripe_address(self._ways, self._nodes[target], stripe, stripes)
+        _, address = stripe_addresses(self._ways, self._nodes[source], self._nodes[target], stripe, stripes)
         shares = self._ways.shares(self._nodes[source], self._nodes[target], address)
         specs = [
             self._ways.fabric.links[passage.link].spec

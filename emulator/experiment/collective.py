@@ -25,7 +25,7 @@ from emulator.units import format_rate, format_size, parse_size
 
 NAME = "collective"
 _WORKLOAD = "run"
-_SHORT_SIZE = re.compile(r"(\d+)([KMGT]?)")
+_SHORT_SIZE = re.compile(r"([0-9]+)([KMGT]?)")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
@@ -89,6 +89,8 @@ def _topology(request: Request) -> dict[str, Any]:
         key, equals, value = parameter.partition("=")
         if not equals:
             raise ScenarioError(f"{parameter!r} is no parameter: write it like x=4", key="--topo")
+        if key.strip() in found:
+            raise ScenarioError(f"{key.strip()!r} is given twice", key="--topo")
         found[key.strip()] = _value(value.strip())
     return found
 

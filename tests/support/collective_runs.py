@@ -27,3 +27,26 @@ faults:
   - {at: 40 us, cut: c0_0_0-c1_0_0, during: faults}
   - {at: 400 us, stop: c1_0_2, during: faults}
 """
+
+APART = """
+scenario: apart
+question: Do jobs go on where fabrics lose a plane, or fall apart, and who joins is dead?
+topology: {kind: dual_plane, nodes: 3, rails: 2}
+matrix:
+  fabric:
+    planes:
+      topology: {kind: dual_plane, nodes: 3, rails: 2}
+    tree:
+      topology: {kind: tree, fanouts: 2x3}
+      workloads.job.changes: []
+      faults:
+        - {at: 40 us, stop: t}
+limits: {wall: 600 s}
+workloads:
+  - {name: job, kind: collective_job, size: 256 KiB, rounds: 24, detect: 100 us, react: 50 us,
+     changes: [{after: 20, join: [c2_1]}]}
+faults:
+  - {at: 60 us, cut: c0_0-l0_0}
+  - {at: 400 us, stop: l0_1}
+  - {at: 420 us, stop: c2_1}
+"""

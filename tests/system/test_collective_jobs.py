@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.experiment.run import RunOutcome
-from tests.support.collective_runs import JOBS
+from tests.support.collective_runs import APART, JOBS
 from tests.support.scenario_runs import figure, run_text
 
 pytestmark = pytest.mark.virtual
@@ -45,3 +45,27 @@ def test_cards_leave_and_join_between_two_rounds(outcome: RunOutcome) -> None:
     assert [figure(outcome, "members", f"members_{number}") for number in (0, 1)] == [14, 13]
     for number in (0, 1):
         assert 0 < figure(outcome, "members", f"change_{number}") < 20_000
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
+    """A job on two planes, which lose a card's link and a leaf, and one on a tree, which loses its root."""
+    return run_text(APART, tmp_path_factory.mktemp("apart"))
+
+
+def test_planes_stand_in_for_each_other(apart: RunOutcome) -> None:
+    """Cards that lost a plane go on by the other one; a card that died before it was to join costs nothing."""
+    name = "fabric=planes"
+    assert [figure(apart, "job", metric, name) for metric in ("rounds", "wrong", "interruptions")] == [24, 0, 2]
+    assert [figure(apart, "job", f"ranks_{number}", name) for number in (0, 1)] == [5, 5]
+    assert figure(apart, "job", "members_0", name) == 5
+    for number in (0, 1):
+        assert figure(apart, "job", f"recovered_{number}", name) < 300_000
+        assert 0.3 < figure(apart, "job", f"left_{number}", name) < 1
+
+
+def test_the_larger_part_of_a_tree_goes_on(apart: RunOutcome) -> None:
+    """Without its root a tree is two; its single point of failure costs the job half of its cards."""
+    name = "fabric=tree"
+    assert [figure(apart, "job", metric, name) for metric in ("rounds", "wrong", "interruptions")] == [24, 0, 1]
+    assert figure(apart, "job", "ranks_0", name) == 3

@@ -9,12 +9,12 @@ between two rounds: connections of the new set are opened while the old ones sta
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from emulator.collectives.grid import grid_of
-from emulator.collectives.ways import Ways
-from emulator.errors import ScenarioError, WorkloadError
+from emulator.collectives.ways import Ways, together
+from emulator.errors import ScenarioError, TopologyError, WorkloadError
 from emulator.linux.timer import Timer, reset_timer_slack
 from emulator.model.workload import CollectiveJob
 from emulator.results.records import Record
@@ -25,6 +25,8 @@ from emulator.workloads.collective.session import Session
 from emulator.workloads.context import Context
 
 _MOST_REPAIRS = 100
+_FEWEST = 2
+"""Ranks without which a job makes no sense any more."""
 
 
 @dataclass
@@ -69,8 +71,7 @@ class _Job:
         while done < workload.rounds:
             if changes and changes[0][0] <= done:
                 _, joins, leaves = changes.pop(0)
-                names = [name for name in workload.ranks if name in {*self._state.names, *joins} - {*leaves}]
-                self._change([name for name in names if name not in self._lost])
+                self._change({*self._state.names, *joins} - {*leaves}, joins)
             until = min([workload.rounds, *(after for after, _, _ in changes[:1])])
             self._context.progress(f"{workload.name}: {len(self._state.names)} ranks", done, workload.rounds)
             done += self._rounds(until - done)
@@ -82,14 +83,43 @@ class _Job:
         here = replace(self._workload, ranks=tuple(names), shape=grid_of(names))
         try:
             choice = Chooser(here, ways).ranking(size_bytes)[0]
-        except ScenarioError:
-            # What was asked for is not for so many ranks.
+        except (ScenarioError, WorkloadError):
+            # What was asked for is not for so many ranks, or not for these.
             choice = Chooser(replace(here, algorithm=AUTO), ways).ranking(size_bytes)[0]
         execution = self._session.prepare(choice.schedule, size_bytes, ways, names, keep=keep)
         return _State(tuple(names), ways, choice, execution)
 
-    def _change(self, names: Sequence[str]) -> None:
-        self._state = self._prepared(names, self._state.ways, keep=True)
+    def _regrouped(self, names: Sequence[str], ways: Ways, *, keep: bool = False) -> _State:
+        """Connect those of some ranks that reach each other, the others being left out from now on.
+
+        Raises:
+            TopologyError: Hardly anybody is left.
+        """
+        try:
+            state = self._prepared(names, ways, keep=keep)
+        except TopologyError:
+            left = together(ways, names)
+            if len(left) < _FEWEST:
+                raise
+            self._lost |= set(names) - set(left)
+            state = self._prepared(left, ways, keep=keep)
+        return state
+
+    def _change(self, members: Collection[str], joins: Sequence[str]) -> None:
+        """Go on with other members; who joins may be cut off by now, which the fabric's manager knows.
+
+        Raises:
+            WorkloadError: Hardly anybody is left.
+        """
+        ways = self._state.ways
+        if joins and self._context.repair is not None:
+            repair = self._context.repair()
+            ways = repair.ways
+            self._lost |= repair.cut_off & set(members)
+        names = [name for name in self._workload.ranks if name in members and name not in self._lost]
+        if len(names) < _FEWEST:
+            raise WorkloadError(f"workload {self._workload.name}: of those who are to go on, hardly anybody is left")
+        self._state = self._regrouped(names, ways, keep=True)
 
     def _rounds(self, count: int) -> int:
         """Do rounds until they are over, or something breaks; returns how many were done."""
@@ -126,9 +156,12 @@ class _Job:
             timer.wait(self._workload.react_ns)
         self._lost |= repair.cut_off & set(self._state.names)
         names = [name for name in self._state.names if name not in self._lost]
-        if len(names) < 2:
+        if len(names) < _FEWEST:
             raise error
-        self._state = self._prepared(names, repair.ways)
+        try:
+            self._state = self._regrouped(names, repair.ways)
+        except TopologyError:
+            raise error from None
         self._interruptions.append(
             Interruption(detected_ns, time.monotonic_ns(), len(self._eras), repair.broken, repair.routes)
         )

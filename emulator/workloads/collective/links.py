@@ -24,8 +24,8 @@ _PATIENCE_NS = 30 * NS_PER_S
 _SPARE_FILES = 256
 
 
-AddressOf = Callable[[int, int], str]
-"""The address of a rank for a part of the buffer."""
+AddressesOf = Callable[[Connection], tuple[str, str]]
+"""From which address to which a connection goes."""
 
 
 class Links:
@@ -47,7 +47,7 @@ def opened(
     congestion: str,
     buffer_bytes: int,
     what: str,
-    address: AddressOf | None = None,
+    addresses: AddressesOf | None = None,
     generation: int = 0,
 ) -> Iterator[Links]:
     """Open connections between ranks and close them afterwards.
@@ -58,18 +58,18 @@ def opened(
         congestion: Linux congestion control.
         buffer_bytes: Of each socket, for sending and for receiving.
         what: Workload, for messages.
-        address: A rank's address for a part of the buffer; None: its host's only one.
+        addresses: Of the two ends of each connection; None: their hosts' only ones.
         generation: 0 or 1: connections of either may stand while others are opened.
 
     Raises:
         WorkloadError: A rank cannot reach another one, or the kernel refuses a setting.
     """
-    place = address or (lambda rank, _part: hosts[rank].ip)
+    between = addresses or (lambda connection: (hosts[connection[0]].ip, hosts[connection[1]].ip))
     _allow_files(2 * len(connections) + len(hosts) + _SPARE_FILES, what)
     with ExitStack() as undo:
         try:
-            listeners = _listen(hosts, connections, address is not None, _PORT + generation, buffer_bytes, undo)
-            senders = _connect(hosts, connections, place, _PORT + generation, congestion, buffer_bytes, undo)
+            listeners = _listen(hosts, connections, addresses is not None, _PORT + generation, buffer_bytes, undo)
+            senders = _connect(hosts, connections, between, _PORT + generation, congestion, buffer_bytes, undo)
             yield Links(senders, _accept(hosts, connections, listeners, senders, undo, what))
         except OSError as error:
             raise WorkloadError(f"workload {what}: cannot connect ranks: {error}") from error
@@ -119,7 +119,7 @@ def _listen(
 def _connect(
     hosts: Sequence[HostHandle],
     connections: Sequence[Connection],
-    address: AddressOf,
+    addresses: AddressesOf,
     port: int,
     congestion: str,
     buffer_bytes: int,
@@ -142,9 +142,9 @@ def _connect(
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             _abort_on_close(one)
             # Ports of our own choice: hashes over them, and so ways through the network, are the same on every run.
-            _, target, part = connections[number]
-            one.bind((address(source, part), _FIRST_SOURCE_PORT + place % _PORTS))
-            one.connect_ex((address(target, part), port))
+            near, far = addresses(connections[number])
+            one.bind((near, _FIRST_SOURCE_PORT + place % _PORTS))
+            one.connect_ex((far, port))
     return [made[number] for number in range(len(connections))]
 
 

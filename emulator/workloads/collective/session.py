@@ -13,7 +13,7 @@ from emulator.collectives.cost import schedule_edges
 from emulator.collectives.messages import Connection, messages_of, stages_of
 from emulator.collectives.payload import DATA_TYPES, payload
 from emulator.collectives.schedule import Schedule
-from emulator.collectives.ways import Ways, stripe_address
+from emulator.collectives.ways import Ways, stripe_addresses
 from emulator.engine.host import HostHandle
 from emulator.linux import sysctl
 from emulator.model.workload import Collectives
@@ -121,15 +121,18 @@ class Session:
                 self.disconnect()
             workload = self._workload
 
-            def address(rank: int, part: int) -> str:
-                return str(stripe_address(ways, names[rank], schedule.stripe_of(part), schedule.stripes))
+            def addresses(connection: Connection) -> tuple[str, str]:
+                source, target, part = connection
+                stripe = schedule.stripe_of(part)
+                near, far = stripe_addresses(ways, names[source], names[target], stripe, schedule.stripes)
+                return str(near), str(far)
 
             hosts = [self._hosts[name] for name in names]
             fresh = ExitStack()
             self._generation += 1
             self._links = fresh.enter_context(
                 opened(
-                    hosts, connections, workload.congestion, workload.buffer_bytes, workload.name, address,
+                    hosts, connections, workload.congestion, workload.buffer_bytes, workload.name, addresses,
                     self._generation % 2,
                 )
             )  # fmt: skip

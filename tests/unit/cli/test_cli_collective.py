@@ -16,6 +16,8 @@ TORUS = ["--topo", "torus3d,x=2,y=2,z=2"]
     [
         (["--topo", "nope"], "topology: there is no kind 'nope'"),
         (["--topo", "torus3d,x"], "--topo: 'x' is no parameter: write it like x=4"),
+        (["--topo", "torus3d,x=2,y=2, x =3"], "--topo: 'x' is given twice"),
+        (["--topo", "torus3d,kind=tree"], "--topo: 'kind' is given twice"),
         (["--topo", "torus3d,q=2"], "topology.q: unknown key"),
         (["--topo", "torus3d,x=2,rate=fast"], "topology.rate: "),
         ([*TORUS, "-b", "3"], "workloads[0].begin: 3 B are not whole numbers of 4 B each"),

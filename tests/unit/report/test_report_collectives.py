@@ -13,10 +13,11 @@ from emulator.report.collective_criteria import COLLECTIVE_CRITERIA
 from emulator.report.collectives import collective_charts, times_of, torus_charts, torus_loads
 from emulator.report.evidence import CellEvidence, Evidence
 from emulator.results import CellInfo, Counters, Kind, PortCounters, Record, Revision
+from emulator.results.events import Events, FaultMark
 from emulator.results.manifest import Manifest
 from emulator.results.reader import CellResults, Results
 from emulator.results.side import Side
-from topologies import dual_plane, torus3d
+from topologies import dual_plane, torus3d, tree
 
 MIB = 1 << 20
 
@@ -134,6 +135,12 @@ def test_s05_and_g22() -> None:
     bad.cell.info.workloads[0]["rounds"] = 9
     assert found("S05", bad) == [False]
     assert found("S05", cell(fabric, "job", {"rounds": 9, "wrong": 0})) == [None]
+    assert found("S05", cell(tree("2x4"), "job", good)) == [None], "the claim is about the torus"
+    stop = FaultMark("job", 0, "stop c0_0_1", 5, 6, repairs=False)
+    for ranks, faults, met in ((8, (), True), (7, (), False), (7, (stop,), True), (6, (stop,), False)):
+        one = cell(fabric, "job", {**good, "ranks_1": ranks, "ranks_0": 8}, side=Side(events=Events(faults=faults)))
+        one.cell.info.workloads[0]["rounds"] = 9
+        assert found("S05", one) == [met], (ranks, faults)
     changed = {"wrong": 0, "change_0": 5e3, "member_round_0": 9e3, "members_0": 8}
     assert found("G22", cell(fabric, "job", changed)) == [True, None]
     assert found("G22", cell(fabric, "job", {**changed, "change_0": 1e4})) == [False, None]
