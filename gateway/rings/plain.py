@@ -6,7 +6,9 @@ buffer where they can be changed, and from there into a new object that ``send``
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import mmap
 import socket
 from dataclasses import asdict
 from typing import Any
@@ -17,7 +19,7 @@ from emulator.errors import GatewayError
 from gateway.filter import Instruction
 from gateway.interface import check_interface, mac_address
 from gateway.packet_socket import begin, lost_since, opening, prepare
-from gateway.rings.batch import Batch
+from gateway.rings.batch import Batch, Memory
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FramePool
 from gateway.rings.port import PortCounters
@@ -32,6 +34,18 @@ clears all of its pages."""
 _SO_RCVBUFFORCE = 33
 _BUFFER_BYTES = 1 << 24
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM})
+
+
+def _buffers(frames: int) -> Memory:
+    """Memory for frames, none of it in huge pages.
+
+    Of most frames only the first page is ever used. numpy would ask for huge pages, and the kernel would go on putting
+    such together, 2 MiB at a time, until all of the memory is resident.
+    """
+    mapping = mmap.mmap(-1, frames * _FRAME_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        mapping.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(mapping, dtype=np.uint8)
 
 
 class PlainPort:
@@ -55,7 +69,7 @@ class PlainPort:
         self.counters = PortCounters()
         self.copies = copies or CopyLedger()
         self._lost = 0
-        self._pool = FramePool(np.zeros(frames * _FRAME_BYTES, dtype=np.uint8), _FRAME_BYTES, HEADER_BYTES)
+        self._pool = FramePool(_buffers(frames), _FRAME_BYTES, HEADER_BYTES)
         with opening(interface, "open a packet socket") as self._socket:
             self.mac = mac_address(self._socket, interface)
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)

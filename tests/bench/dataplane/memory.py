@@ -17,8 +17,6 @@ from tests.bench.dataplane.results import grid
 
 WATCHED = ("offload", "af_xdp", "af_xdp_polling", "packet_mmap", "sockets")
 MOST_GROWTH_KIB = 1024
-_BUFFER_KIB = {"sockets": 2048 * 8}
-"""Buffers that are not all used at once; their pages are given to the daemon as they are used."""
 _PACED = {"af_xdp": 250_000.0, "af_xdp_polling": 250_000.0, "packet_mmap": 120_000.0, "sockets": 40_000.0}
 """Packets/s that these carry without losing most of them."""
 _WARM_S, _FILL_S, _STEP_S, _SLOW_S = 1.0, 2.0, 0.5, 600.0
@@ -85,7 +83,7 @@ def report(names: Sequence[str], packets: int, console: Console) -> int:
     for name in names:
         one = watch(name, packets)
         growth = one.after_kib - one.before_kib
-        grew |= growth > MOST_GROWTH_KIB + _BUFFER_KIB.get(name, 0)
+        grew |= growth > MOST_GROWTH_KIB
         slabs = f"{one.slabs_before_kib} to {one.slabs_after_kib}"
         cells = one.packets, f"{one.seconds:.0f}", one.before_kib, one.after_kib, growth, slabs
         table.add_row(MODES[name].title, *map(str, cells))
