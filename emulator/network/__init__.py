@@ -8,6 +8,7 @@ from __future__ import annotations
 from emulator.network.counters import QueueReader, QueueSample
 from emulator.network.host import EmulatedHost
 from emulator.network.interfaces import InterfaceCounters
-from emulator.network.network import Network, build
+from emulator.network.network import Network
+from emulator.network.planning import build
 
 __all__ = ["EmulatedHost", "InterfaceCounters", "Network", "QueueReader", "QueueSample", "build"]

@@ -7,18 +7,17 @@ directly, and every bridge and port is made in one transaction.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import CommandError, ControllerError, MissingCapability, NodeError
+from emulator.errors import CommandError, ControllerError, NodeError
 from emulator.linux.virtual_clock import clock_is_virtual
 from emulator.network.bridge import Bridge
+from emulator.network.ovs_daemons import Daemons
 from emulator.network.revalidators import go_last
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -28,7 +27,6 @@ FIRST_CPU_COUNT_S = 10.0
 
 _START_S = 60
 _CONFIGURE_S = 300
-_STOP_S = 10
 _FLOW_IDLE_MS = 3_600_000
 """Cached flows stay for an hour instead of 10 s, so that a pause in the traffic does not slow the next packet."""
 
@@ -50,8 +48,7 @@ class OpenVSwitch:
     def __init__(self, folder: Path, *, userspace: bool = False, die_with_parent: bool = False) -> None:
         self._folder = folder
         self._userspace = userspace
-        self._die_with_parent = die_with_parent
-        self._daemons: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._daemons = Daemons(folder, die_with_parent=die_with_parent)
         self._bridges: list[str] = []
         self._connections: dict[str, Sequence[str]] = {}
         self._controllers: Sequence[str] = ()
@@ -62,8 +59,7 @@ class OpenVSwitch:
     @property
     def environment(self) -> dict[str, str]:
         """Environment in which ``ovs-vsctl``, ``ovs-ofctl`` and ``ovs-appctl`` find these daemons."""
-        folder = str(self._folder)
-        return {"OVS_RUNDIR": folder, "OVS_LOGDIR": folder, "OVS_DBDIR": folder, "OVS_SYSCONFDIR": folder}
+        return self._daemons.environment
 
     def start(self) -> None:
         """Start the database and the switch daemon and wait until they answer.
@@ -73,14 +69,14 @@ class OpenVSwitch:
             NodeError: A daemon ended.
         """
         database = self._folder / "conf.db"
-        self._tool("ovsdb-tool", "create", str(database), str(SCHEMA))
+        self._daemons.run("ovsdb-tool", "create", str(database), str(SCHEMA))
         remote = f"--remote=punix:{self._folder}/db.sock"
-        self._daemon("ovsdb-server", str(database), remote)
+        self._daemons.start("ovsdb-server", str(database), remote)
         self._vsctl("--retry", "--no-wait", "init", timeout_s=_START_S)
         idle = f"other_config:max-idle={_FLOW_IDLE_MS}"
         self._vsctl("--no-wait", "set", "Open_vSwitch", ".", idle, timeout_s=_START_S)
         wait_for_clock()
-        self._daemon("ovs-vswitchd", f"unix:{self._folder}/db.sock")
+        self._daemons.start("ovs-vswitchd", f"unix:{self._folder}/db.sock")
 
     def configure(self, bridges: Sequence[Bridge], *, controllers: Sequence[str], fail_mode: str) -> None:
         """Make all bridges and ports in one transaction and wait until the daemon has them.
@@ -112,7 +108,7 @@ class OpenVSwitch:
             self._connections[bridge.name] = printed[index * count : (index + 1) * count]
         self._check_ports(bridges)
         if self._virtual:
-            for _name, daemon in self._daemons:
+            for _name, daemon in self._daemons.running:
                 go_last(daemon.pid)
 
     def cut_off(self, name: str) -> None:
@@ -196,7 +192,7 @@ class OpenVSwitch:
         Raises:
             CommandError: It failed.
         """
-        return self._tool("ovs-ofctl", "-O", "OpenFlow13", *words, stdin=stdin)
+        return self._daemons.run("ovs-ofctl", "-O", "OpenFlow13", *words, stdin=stdin)
 
     def stop(self) -> None:
         """Remove the bridges and end the daemons; may be called at any time, also twice.
@@ -206,79 +202,22 @@ class OpenVSwitch:
         """
         if self._bridges:
             try:
-                self._check_daemons()
+                self._daemons.check()
                 words = [word for name in self._bridges for word in ("--", "--if-exists", "del-br", name)]
                 self._vsctl(*words, timeout_s=_CONFIGURE_S)
             except (CommandError, NodeError):
                 self._remove_datapath()
         self._bridges = []
-        while self._daemons:
-            name, daemon = self._daemons.pop()
-            daemon.terminate()
-            try:
-                daemon.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                try:
-                    daemon.wait(_STOP_S)
-                except subprocess.TimeoutExpired:
-                    raise NodeError(f"{name} (process {daemon.pid}) does not end") from None
+        self._daemons.end()
 
     def _remove_datapath(self) -> None:
         """What the daemons would have removed if they were well: all bridges' interfaces go with the datapath."""
         if not self._userspace:
             with suppress(CommandError, NodeError):
-                self._tool("ovs-dpctl", "del-dp", datapath_interface(userspace=False))
-
-    def _daemon(self, program: str, *arguments: str) -> None:
-        log = self._folder / f"{program}.log"
-        argv = [
-            program,
-            *arguments,
-            f"--pidfile={self._folder}/{program}.pid",
-        ]
-        argv += [f"--log-file={log}", "-vconsole:off", "-vsyslog:off", "--no-chdir"]
-        if self._die_with_parent:
-            argv = ["setpriv", "--pdeathsig", "TERM", *argv]
-        try:
-            process = subprocess.Popen(
-                argv,
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            raise _missing(program) from None
-        self._daemons.append((program, process))
+                self._daemons.run("ovs-dpctl", "del-dp", datapath_interface(userspace=False))
 
     def _vsctl(self, *words: str, timeout_s: int) -> str:
-        return self._tool("ovs-vsctl", f"--timeout={timeout_s}", *words)
-
-    def _tool(self, *argv: str, stdin: str | None = None) -> str:
-        try:
-            result = subprocess.run(
-                argv,
-                env={**os.environ, **self.environment},
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise _missing(argv[0]) from None
-        if result.returncode:
-            self._check_daemons()
-            raise CommandError(_shortened(argv), result.returncode, result.stderr)
-        return result.stdout
-
-    def _check_daemons(self) -> None:
-        for name, daemon in self._daemons:
-            status = daemon.poll()
-            if status is not None:
-                raise NodeError(f"{name} ended with status {status}: {_last_line(self._folder / f'{name}.log')}")
+        return self._daemons.run("ovs-vsctl", f"--timeout={timeout_s}", *words)
 
 
 def wait_for_clock() -> None:
@@ -286,20 +225,3 @@ def wait_for_clock() -> None:
     missing = FIRST_CPU_COUNT_S - time.monotonic()
     if missing > 0:
         time.sleep(missing)
-
-
-def _missing(program: str) -> MissingCapability:
-    return MissingCapability(program, "install Open vSwitch (Debian: openvswitch-switch)")
-
-
-def _shortened(argv: Iterable[str]) -> list[str]:
-    words = list(argv)
-    return words if len(words) <= 8 else [*words[:8], "…"]
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "it wrote no log"
-    return lines[-1] if lines else "its log is empty"

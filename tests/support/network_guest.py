@@ -537,7 +537,7 @@ def test_a_controller_that_is_there() -> None:
 def test_a_dead_switch_daemon_is_named() -> None:
     """If Open vSwitch dies, the next thing asked of it says so; taking down removes its datapath all the same."""
     with build(chain(hops=2)) as network:
-        name, daemon = network.switches._daemons[-1]
+        name, daemon = network.switches._daemons.running[-1]
         assert name == "ovs-vswitchd"
         daemon.kill()
         daemon.wait()
