@@ -38,17 +38,19 @@ def _bit_rate(one: Measured) -> Spread:
 
 
 def cost_fit(costs: dict[int, float]) -> tuple[float, float]:
-    """CPU time as so much a packet and so much a byte, neither below zero, by least squares.
+    """CPU time as so much a packet and so much a byte, neither below zero, by least squares of relative errors.
+
+    With absolute ones the longest packets alone would say what a short one costs.
 
     Args:
-        costs: ns a packet by bytes in its frame; at least two.
+        costs: ns a packet by bytes in its frame, all above zero; at least two.
     """
     sizes, values = np.array(list(costs), float), np.array(list(costs.values()), float)
-    slope, start = np.polyfit(sizes, values, 1)
+    slope, start = np.polyfit(sizes, values, 1, w=1 / values)
     if slope < 0:
-        return float(values.mean()), 0.0
+        return float((1 / values).sum() / (1 / values**2).sum()), 0.0
     if start < 0:
-        return 0.0, float((sizes * values).sum() / (sizes * sizes).sum())
+        return 0.0, float((sizes / values).sum() / ((sizes / values) ** 2).sum())
     return float(start), float(slope)
 
 
@@ -63,7 +65,9 @@ def _mode(name: str, one: Measured, direct: Measured) -> dict[str, Any]:
         result["packet_rate"] = _spread(Spread.of(rates.best.passed_per_s for rates in one.rates[64]), "")
     result["bit_rate"] = _spread(_bit_rate(one), "bit/s")
     if one.rates:
-        costs = {SIZES[size]: Spread.of(r.best.cpu_ns for r in rounds).middle for size, rounds in one.rates.items()}
+        costs = {
+            SIZES[size]: max(1.0, Spread.of(r.best.cpu_ns for r in rounds).middle) for size, rounds in one.rates.items()
+        }
         packet, byte = cost_fit(costs)
     else:
         packet, byte = 0.0, Spread.of(stream.cpu_ns_per_kib / 1024 for stream in one.streams).middle

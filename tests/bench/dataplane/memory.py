@@ -17,7 +17,7 @@ from tests.bench.dataplane.results import grid
 
 WATCHED = ("offload", "af_xdp", "af_xdp_polling", "packet_mmap", "sockets")
 MOST_GROWTH_KIB = 1024
-_PACED = {"af_xdp": 250_000.0, "af_xdp_polling": 250_000.0, "packet_mmap": 120_000.0, "sockets": 40_000.0}
+_PACED = {"af_xdp": 400_000.0, "af_xdp_polling": 400_000.0, "packet_mmap": 250_000.0, "sockets": 60_000.0}
 """Packets/s that these carry without losing most of them."""
 _WARM_S, _FILL_S, _STEP_S, _SLOW_S = 1.0, 2.0, 0.5, 600.0
 _WARM_RATE = 20_000.0

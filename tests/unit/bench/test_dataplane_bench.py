@@ -48,13 +48,19 @@ def test_packets_are_right(size: int, step: int) -> None:
     ("costs", "packet", "byte"),
     [
         ({60: 500.0 + 60 * 0.25, 1514: 500.0 + 1514 * 0.25, 9014: 500.0 + 9014 * 0.25}, 500.0, 0.25),
-        ({60: 300.0, 9014: 100.0}, 200.0, 0.0),
-        ({1000: 100.0, 9000: 9000.0}, 0.0, (1000 * 100 + 9000 * 9000) / (1000**2 + 9000**2)),
+        ({60: 300.0, 9014: 100.0}, (1 / 300 + 1 / 100) / (1 / 300**2 + 1 / 100**2), 0.0),
+        ({1000: 100.0, 9000: 9000.0}, 0.0, (10 + 1) / (10**2 + 1**2)),
     ],
 )
 def test_costs_are_so_much_a_packet_and_a_byte(costs: dict[int, float], packet: float, byte: float) -> None:
     """A line through the costs; neither part is ever below zero."""
     assert cost_fit(costs) == pytest.approx((packet, byte))
+
+
+def test_costs_of_short_packets_do_not_vanish_beside_those_of_long_ones() -> None:
+    """Where long packets cost more than in proportion, each size is met as well as the others."""
+    packet, byte = cost_fit({60: 337.0, 1514: 349.0, 9014: 5673.0})
+    assert 150 < packet + 60 * byte < 400
 
 
 def measured(rate: float, rtt_ns: float) -> Measured:
