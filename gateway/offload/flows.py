@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gateway.offload.audit import compare
 from gateway.offload.figures import Audit, TableCounters
 from gateway.offload.records import (
     COUNT,
@@ -34,7 +35,6 @@ Numbers = npt.NDArray[np.int64]
 _EVICTED_SHARE = 16
 """One part in so many is evicted at a time: reading all counters for each newcomer would cost more than the flow."""
 _SYS_MEMBARRIER, _MEMBARRIER_GLOBAL = 324, 1
-_SHOWN = 8
 
 
 class KernelMap(Protocol):
@@ -279,40 +279,14 @@ class FlowTable:
 
     def audit(self, *, repair: bool) -> Audit:
         """Compare the table with the map, and put the map right if asked to."""
-        keys, values = self._map.all()
-        slots = values["slot"].astype(np.int64)
-        slots[slots >= self.capacity] = 0
-        right = self._used[slots] & _same(keys, self._keys[slots]) & _same(values, self._flows[slots])
-        agreeing = np.zeros(self.capacity, dtype=bool)
-        agreeing[slots[right]] = True
-        # The rest is looked at one by one: there is hardly ever any.
-        found = {key.tobytes() for key in keys[~right]}
-        foreign = [name for name in found if name not in self._slots]
-        lacking = [self._keys[slot].tobytes() for slot in np.flatnonzero(self._used & ~agreeing).tolist()]
-        missing = [name for name in lacking if name not in found]
-        different = [name for name in lacking if name in found]
+        found = compare(*self._map.all(), self._slots, self._keys, self._flows, self._used)
         if repair:
-            if foreign:
-                self._map.delete_all(np.frombuffer(b"".join(foreign), dtype=KEY))
-            wrong = np.array([self._slots[name] for name in lacking], dtype=np.int64)
+            if found.foreign:
+                self._map.delete_all(np.frombuffer(b"".join(found.foreign), dtype=KEY))
+            wrong = np.array([self._slots[name] for name in (*found.missing, *found.different)], dtype=np.int64)
             self._map.put_all(self._keys[wrong], self._flows[wrong])
-        examples = [
-            f"{what}: {conversation(np.frombuffer(name, dtype=KEY)[0])}"
-            for what, some in (("missing", missing), ("foreign", foreign), ("different", different))
-            for name in some[:_SHOWN]
-        ]
-        return Audit(len(self._slots), len(missing), len(foreign), len(different), repair, examples)
+        return found.audit(len(self._slots), repaired=repair)
 
     def as_json(self) -> dict[str, Any]:
         """Sizes and counters as plain data."""
         return {"flows": len(self), "capacity": self.capacity, **asdict(self.counters)}
-
-
-def _same(one: Records, other: Records) -> npt.NDArray[np.bool_]:
-    """Which records are equal to the byte."""
-    size = one.dtype.itemsize
-    equal: npt.NDArray[np.bool_] = (
-        np.ascontiguousarray(one).view(np.uint8).reshape(-1, size)
-        == np.ascontiguousarray(other).view(np.uint8).reshape(-1, size)
-    ).all(axis=1)
-    return equal
