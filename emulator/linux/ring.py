@@ -6,7 +6,9 @@ One block of the ring is one batch, so a million packets cost a few hundred turn
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
 import select
 import socket
 import struct
@@ -20,6 +22,7 @@ import numpy.typing as npt
 from emulator.linux.packet_filter import Instruction, attach
 from emulator.units import NS_PER_S
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION, _PACKET_IGNORE_OUTGOING = 5, 6, 10, 23
 _TPACKET_V3 = 2
@@ -115,11 +118,27 @@ def _parse(block: npt.NDArray[np.uint8]) -> PacketBatch:
     )
 
 
+def _bind(packet_socket: socket.socket, interface: str) -> None:
+    """Let a packet socket receive from an interface, or from all of its namespace if none is named.
+
+    Raises:
+        OSError: No such interface.
+    """
+    if interface:
+        packet_socket.bind((interface, _ETH_P_ALL))
+        return
+    # Python looks every name up, also that of no interface.
+    address = struct.pack("=H2sihBB8s", socket.AF_PACKET, struct.pack("!H", _ETH_P_ALL), 0, 0, 0, 0, b"")
+    if _LIBC.bind(packet_socket.fileno(), address, len(address)) < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
 class PacketRing:
     """Receives what arrives at (or passes) an interface of the calling thread's network namespace.
 
     Args:
-        interface: Its name.
+        interface: Its name; empty: what arrives at any interface of the namespace.
         program: Which packets are kept, and how much of each (see `emulator.linux.packet_filter`).
         outgoing: Also see packets that leave through the interface.
         block_bytes, blocks: Size of the ring: a power of two of pages each, and how many.
@@ -151,7 +170,7 @@ class PacketRing:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, struct.pack("=7I", *request))
             self._map = mmap.mmap(self._socket.fileno(), block_bytes * blocks, mmap.MAP_SHARED | mmap.MAP_POPULATE)
             self._bytes = np.frombuffer(self._map, dtype=np.uint8)
-            self._socket.bind((interface, _ETH_P_ALL))
+            _bind(self._socket, interface)
         except BaseException:
             self._socket.close()
             raise

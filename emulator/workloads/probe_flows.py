@@ -2,6 +2,10 @@
 
 One sender a flow, one place that holds packets a sending host (`emulator.workloads.pacer`), one packet ring a
 receiving host. The upper bits of a packet's number say which flow it is of.
+
+A host with several ports chooses one for each packet when that leaves, by its routes at that moment. A packet that
+waited for its time behind the choice would take the way of some milliseconds before; so these hosts hand over each
+packet at its time.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from emulator.linux.batch_send import SEQUENCE_BYTES, TimedSender
 from emulator.linux.ring import PacketRing
 from emulator.linux.timer import Timer, realtime_offset_ns, reset_timer_slack
 from emulator.workloads.pacer import paced
-from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, route_interface
+from emulator.workloads.timed_flow import FRAME_HEADERS_BYTES, arriving, has_choice
 
 START_LEAD_NS = 4_000_000
 """How long before the first departure its time must be known."""
@@ -101,8 +105,10 @@ class _Collector:
 class ProbeFlows:
     """Flows that are set up; see `probe_flows`."""
 
-    def __init__(self, senders: Sequence[TimedSender], rings: Sequence[PacketRing], what: str) -> None:
-        self._senders, self._rings, self._what = senders, rings, what
+    def __init__(
+        self, senders: Sequence[TimedSender], clocked: Sequence[bool], rings: Sequence[PacketRing], what: str
+    ) -> None:
+        self._senders, self._clocked, self._rings, self._what = senders, clocked, rings, what
         self._sent = [0] * len(senders)
 
     def exchange(self, departures_ns: Sequence[Times]) -> list[Arrived]:
@@ -143,20 +149,33 @@ class ProbeFlows:
         return result
 
     def _send(self, departures_ns: Sequence[Times], timer: Timer) -> None:
-        last_ns = max(int(one[-1]) for one in departures_ns)
-        window_ns = min(int(one[0]) for one in departures_ns)
-        while window_ns <= last_ns:
-            timer.wait_until(window_ns - _LEAD_NS)
-            for flow, (sender, times) in enumerate(zip(self._senders, departures_ns, strict=True)):
-                begin, end = np.searchsorted(times, [window_ns, window_ns + _WINDOW_NS])
-                sender.send(times[begin:end])
-                self._sent[flow] += int(end - begin)
-            window_ns += _WINDOW_NS
+        for at_ns, flow, begin, end in _turns(departures_ns, self._clocked):
+            timer.wait_until(at_ns)
+            self._senders[flow].send(departures_ns[flow][begin:end])
+            self._sent[flow] += end - begin
 
 
-def _interface(host: HostHandle, other: HostHandle, what: str) -> str:
-    """The interface through which two hosts meet; asked for only where there is a choice."""
-    return host.interfaces[0] if len(host.interfaces) == 1 else route_interface(host, other.ip, what)
+def _turns(departures_ns: Sequence[Times], clocked: Sequence[bool]) -> Iterator[tuple[int, int, int, int]]:
+    """When packets of which flow are handed to the kernel, and which: from one number to before another.
+
+    Args:
+        departures_ns: For each flow, ascending.
+        clocked: Whether a flow's packets are handed over at their times, or a window of them some time before.
+    """
+    first_ns = min(int(one[0]) for one in departures_ns)
+    turns = []
+    for flow, (times, exact) in enumerate(zip(departures_ns, clocked, strict=True)):
+        if exact:
+            begins = np.arange(len(times))
+            at_ns = times
+        else:
+            windows, begins = np.unique((times - first_ns) // _WINDOW_NS, return_index=True)
+            at_ns = first_ns + windows * _WINDOW_NS - _LEAD_NS
+        ends = np.append(begins[1:], len(times))
+        turns.append(np.stack([at_ns, np.full(len(begins), flow), begins, ends], axis=1))
+    rows = np.concatenate(turns)
+    for row in rows[np.lexsort((rows[:, 1], rows[:, 0]))]:
+        yield tuple(row.tolist())
 
 
 @contextmanager
@@ -173,22 +192,20 @@ def probe_flows(pairs: Sequence[tuple[HostHandle, HostHandle]], payload_bytes: i
     """
     reset_timer_slack()
     with ExitStack() as undo:
-        sending = {source.name: (source, target) for source, target in pairs}
-        for source, target in sending.values():
-            undo.enter_context(paced(source, _interface(source, target, what), _PORT, what))
+        for source in {source.name: source for source, _ in pairs}.values():
+            if not has_choice(source):
+                undo.enter_context(paced(source, source.interfaces[0], _PORT, what))
         place = ""
         try:
             rings = []
-            receiving = {target.name: (target, source) for source, target in pairs}
-            for target, source in receiving.values():
+            for target in {target.name: target for _, target in pairs}.values():
                 place = target.name
-                into = _interface(target, source, what)
                 with target.namespace():
                     # Something has to own the port, or the target would answer each packet with an ICMP error.
                     sink = undo.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
                     packet_filter.attach(sink, packet_filter.keep_all(0))
                     sink.bind((target.ip, _PORT))
-                    keep = packet_filter.keep_udp_port(_PORT, FRAME_HEADERS_BYTES + SEQUENCE_BYTES)
+                    into, keep = arriving(target, _PORT)
                     rings.append(undo.enter_context(PacketRing(into, keep, block_bytes=_RING_BLOCK_BYTES)))
             senders = []
             # Flows from one host differ in their port as well, as different applications' do.
@@ -205,4 +222,4 @@ def probe_flows(pairs: Sequence[tuple[HostHandle, HostHandle]], payload_bytes: i
                 senders.append(sender)
         except OSError as error:
             raise WorkloadError(f"workload {what}: {place}: {error.strerror or error}") from error
-        yield ProbeFlows(senders, rings, what)
+        yield ProbeFlows(senders, [has_choice(source) for source, _ in pairs], rings, what)

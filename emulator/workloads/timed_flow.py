@@ -78,6 +78,21 @@ def route_interface(host: HostHandle, address: str, what: str) -> str:
         raise WorkloadError(f"workload {what}: {host.name} has no route to {address}") from None
 
 
+def has_choice(host: HostHandle) -> bool:
+    """Whether a host has several ports to send and receive by."""
+    return len(host.interfaces) > 1
+
+
+def arriving(target: HostHandle, port: int) -> tuple[str, list[packet_filter.Instruction]]:
+    """The interface at which UDP packets to a port of a host arrive, empty for any, and the filter that keeps them.
+
+    Where there are several, they may come by any, and what the host passes on to others is left out.
+    """
+    address = target.ip if has_choice(target) else ""
+    keep = packet_filter.keep_udp_port(port, FRAME_HEADERS_BYTES + SEQUENCE_BYTES, address)
+    return ("" if has_choice(target) else target.interfaces[0]), keep
+
+
 class _Receiver:
     """Collects arrivals in a thread of its own."""
 
@@ -205,7 +220,7 @@ def timed_flow(source: HostHandle, target: HostHandle, payload_bytes: int, what:
     """
     label = f"workload {what}: from {source.name} to {target.name}"
     out = route_interface(source, target.ip, what)
-    into = route_interface(target, source.ip, what)
+    into, keep = arriving(target, _PORT)
     reset_timer_slack()
     numbered = payload_bytes >= SEQUENCE_BYTES
     with ExitStack() as undo:
@@ -216,7 +231,6 @@ def timed_flow(source: HostHandle, target: HostHandle, payload_bytes: int, what:
                 sink = undo.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
                 packet_filter.attach(sink, packet_filter.keep_all(0))
                 sink.bind((target.ip, _PORT))
-                keep = packet_filter.keep_udp_port(_PORT, FRAME_HEADERS_BYTES + SEQUENCE_BYTES)
                 ring = undo.enter_context(PacketRing(into, keep))
             with source.namespace():
                 sender = TimedSender((target.ip, _PORT), payload_bytes, _BUFFER_BYTES, _SOURCE_PORT)

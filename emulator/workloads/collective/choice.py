@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator.collectives import Collective, Schedule, build, fits
@@ -49,9 +50,11 @@ class Chooser:
     Args:
         workload: What is to be done.
         ways: Of the network as it is.
+        between: Is called between one prediction and the next, which take up to some seconds of computing each.
     """
 
-    def __init__(self, workload: Collectives, ways: Ways) -> None:
+    def __init__(self, workload: Collectives, ways: Ways, between: Callable[[], None] = lambda: None) -> None:
+        self._between = between
         kind = Collective(workload.collective)
         self._model = model = cost_model(workload, ways)
         planes, slow = planes_of(ways, workload.ranks), slow_ranks(ways, workload.ranks)
@@ -81,10 +84,14 @@ class Chooser:
 
     def ranking(self, size_bytes: int) -> list[Choice]:
         """All schedules that can be had, the one first that should be quickest; hopeless ones are only estimated."""
-        found = [Choice(one, self._model.estimate(one, size_bytes, self._item_bytes)) for one in self._schedules]
+        found = []
+        for one in self._schedules:
+            found.append(Choice(one, self._model.estimate(one, size_bytes, self._item_bytes)))
+            self._between()
         most_ns = _WORTH * min(one.prediction.time_ns for one in found)
-        for number, one in enumerate(found):
-            if one.prediction.time_ns <= most_ns:
-                closer = self._model.predict(one.schedule, size_bytes, self._item_bytes, self._rounds)
-                found[number] = Choice(one.schedule, closer)
+        for number, choice in enumerate(found):
+            if choice.prediction.time_ns <= most_ns:
+                closer = self._model.predict(choice.schedule, size_bytes, self._item_bytes, self._rounds)
+                found[number] = Choice(choice.schedule, closer)
+                self._between()
         return sorted(found, key=lambda one: one.prediction.time_ns)

@@ -26,7 +26,7 @@ def run(workload: CollectiveRun, context: Context) -> list[Record]:
     ways = context.ways
     if ways is None:
         raise WorkloadError(f"workload {workload.name}: it is not known where packets go")
-    chooser = Chooser(workload, ways)
+    chooser = Chooser(workload, ways, _breathe)
     sizes = workload.sizes_bytes
     measured = []
     with Session(workload, context, ways) as session:
@@ -54,10 +54,10 @@ def run(workload: CollectiveRun, context: Context) -> list[Record]:
 
 def _foretold(workload: CollectiveRun, chooser: Chooser) -> list[tuple[int, Choice]]:
     """Larger sizes with the schedules that should be quickest."""
-    found = []
+    return [(size, chooser.ranking(size)[0]) for size in workload.foretold_bytes]
+
+
+def _breathe() -> None:
+    """Let some emulated time pass: computing takes none, and who watches this machine is to see that it is alive."""
     with Timer() as timer:
-        for size in workload.foretold_bytes:
-            found.append((size, chooser.ranking(size)[0]))
-            # Computing takes seconds and no emulated time: who watches this machine is to see that it is alive.
-            timer.wait(_PAUSE_NS)
-    return found
+        timer.wait(_PAUSE_NS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from ipaddress import IPv4Address
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ def interpret(program: list[packet_filter.Instruction], packet: bytes) -> int:
         at += 1
         if code == 0x06:
             return constant
-        if code in (0x28, 0x30):
-            size = 2 if code == 0x28 else 1
+        if code in (0x20, 0x28, 0x30):
+            size = {0x20: 4, 0x28: 2, 0x30: 1}[code]
             if constant + size > len(packet):
                 return 0
             accumulator = int.from_bytes(packet[constant : constant + size], "big")
@@ -107,6 +108,18 @@ def test_the_udp_filter_keeps_one_port(ethertype: int, protocol: int, port: int)
     assert interpret(program, frame) == (50 if wanted else 0)
     assert interpret(program, udp_frame(0x0800, 17, 9)) == 50
     assert interpret(program, frame[:20]) == 0
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_the_udp_filter_keeps_one_address(address: int, right_port: bool) -> None:
+    """With an address, what is meant for another one is not kept, whatever its port."""
+    program = packet_filter.keep_udp_port(9, 50, "10.1.2.3")
+    for there in (address, int(IPv4Address("10.1.2.3"))):
+        frame = bytearray(udp_frame(0x0800, 17, 9 if right_port else 10))
+        frame[30:34] = there.to_bytes(4, "big")
+        wanted = right_port and there == int(IPv4Address("10.1.2.3"))
+        assert interpret(program, bytes(frame)) == (50 if wanted else 0)
+        assert interpret(program, bytes(frame[:32])) == 0
 
 
 def test_a_filter_on_a_real_socket() -> None:
