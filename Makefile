@@ -50,7 +50,8 @@ bench-dataplane: ## the gateway's data plane next to the kernel's and others: ra
 	@$(GIVE_BACK) $(RESULTS)/dataplane.json
 	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane evidence
 	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory offload
-	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap sockets --packets 1e6
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory af_xdp packet_mmap --packets 1e7
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane memory sockets --packets 5e6
 
 calibrate: setup ## measure what ways of carrying packets cost here: results/calibrated.yaml, for scenarios to name (root)
 	@$(AS_USER) mkdir -p $(RESULTS)

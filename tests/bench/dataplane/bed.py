@@ -141,8 +141,18 @@ def _pollers() -> set[int]:
     return found
 
 
-def _poll_by_threads(host: NamespaceHost, interfaces: Iterable[str], *, coalesced: bool) -> None:
-    """Let threads poll a host's interfaces; their files are in the namespace's own view of /sys."""
+def _poll_by_threads(
+    host: NamespaceHost, interfaces: Iterable[str], *, coalesced: bool, stack: int | None = None
+) -> None:
+    """Let threads poll a host's interfaces; their files are in the namespace's own view of /sys.
+
+    Args:
+        host: The host.
+        interfaces: Its interfaces.
+        coalesced: See `bench`.
+        stack: CPU of what comes by no poll loop: veth hands whole super-packets to the stack of whoever receives
+            them, on the sender's CPU. None: it stays there.
+    """
     with tempfile.TemporaryDirectory(prefix="icgw-bench-") as place, host.namespace():
         if _LIBC.mount(b"sysfs", place.encode(), b"sysfs", 0, None):
             raise GatewayError(f"cannot mount sysfs: {os.strerror(ctypes.get_errno())}")
@@ -150,6 +160,8 @@ def _poll_by_threads(host: NamespaceHost, interfaces: Iterable[str], *, coalesce
             for interface in interfaces:
                 files = Path(place) / "class" / "net" / interface
                 (files / "threaded").write_text("1")
+                if stack is not None:
+                    (files / "queues" / "rx-0" / "rps_cpus").write_text(f"{1 << stack:x}")
                 if coalesced:
                     (files / "gro_flush_timeout").write_text(str(COALESCED_NS))
                     (files / "napi_defer_hard_irqs").write_text(str(_POLLS_BEFORE_SLEEP))
@@ -205,8 +217,9 @@ def _build(undo: ExitStack, cpus: Cpus, mtu: int, *, coalesced: bool) -> Bench:
     if not coalesced:
         _join(built, mtu)
     before = _pollers()
-    _poll_by_threads(built.left, ["lh"] if coalesced else ["lh", "ld"], coalesced=coalesced)
-    _poll_by_threads(built.right, ["rh"] if coalesced else ["rh", "rd"], coalesced=coalesced)
+    stack = None if coalesced else cpus.traffic
+    _poll_by_threads(built.left, ["lh"] if coalesced else ["lh", "ld"], coalesced=coalesced, stack=stack)
+    _poll_by_threads(built.right, ["rh"] if coalesced else ["rh", "rd"], coalesced=coalesced, stack=stack)
     hosts = _pollers() - before
     _poll_by_threads(built.gw, ["gl", "gr"], coalesced=coalesced)
     device = _pollers() - before - hosts
