@@ -21,6 +21,7 @@ from gateway.forward_daemon import Inputs, run_forward
 from gateway.proxy_daemon import run_proxy
 
 _NVME_AND_IPERF3 = frozenset({4420, 5201})
+_LONGEST_WAIT_S = 1e6
 
 
 def _ports(text: str) -> frozenset[int]:
@@ -40,6 +41,16 @@ def _positive(text: str) -> int:
         value = 0
     if value <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _LONGEST_WAIT_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0, at most {_LONGEST_WAIT_S:g}")
     return value
 
 
@@ -99,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     control = commands.add_parser("ctl", help="ask a running daemon")
     control.add_argument("op", choices=[op.value for op in Op])
     control.add_argument("--control", required=True, type=Path, help="path of its control socket")
-    control.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait (default: 30)")
+    control.add_argument("--timeout", type=_seconds, default=30.0, metavar="S", help="seconds to wait (default: 30)")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -10,6 +11,29 @@ from typing import Any
 
 from emulator.errors import GatewayError
 from gateway.control_requests import VERSION, Op
+
+_MOST_ANSWER_BYTES = 1 << 26
+
+
+def _understood(raw: bytes, op: str, kind: str) -> dict[str, Any]:
+    """An answer: an object that says whether it is well, and if so has what was asked for.
+
+    Args:
+        raw: The line.
+        op: What was asked.
+        kind: Where an answer has it.
+
+    Raises:
+        ValueError: It is none; says why.
+    """
+    if not raw.endswith(b"\n"):
+        raise ValueError(f"the daemon ended without an answer to {op!r}")
+    answer: object = None
+    with contextlib.suppress(ValueError, RecursionError):
+        answer = json.loads(raw)
+    if not isinstance(answer, dict) or (answer.get("ok") is True and not isinstance(answer.get(kind), dict)):
+        raise ValueError(f"an answer to {op!r} that cannot be understood: {raw[:80]!a}")
+    return answer
 
 
 def request(path: Path, op: Op | str, timeout_s: float | None = 30.0) -> dict[str, Any]:
@@ -31,16 +55,15 @@ def request(path: Path, op: Op | str, timeout_s: float | None = 30.0) -> dict[st
             sock.connect(str(path))
             sock.sendall(line)
             with sock.makefile("rb") as answers:
-                raw = answers.readline()
+                raw = answers.readline(_MOST_ANSWER_BYTES)
         except OSError as error:
             raise GatewayError(f"control socket {path}: {error.strerror or error}") from None
     try:
-        answer = json.loads(raw)
-    except ValueError:
-        raise GatewayError(f"control socket {path}: the daemon ended without an answer to {value!r}") from None
-    if not isinstance(answer, dict) or answer.get("ok") is not True:
-        reason = answer.get("error") if isinstance(answer, dict) else answer
-        raise GatewayError(f"control socket {path}: {reason}")
+        answer = _understood(raw, value, "stats")
+    except ValueError as error:
+        raise GatewayError(f"control socket {path}: {error}") from None
+    if answer.get("ok") is not True:
+        raise GatewayError(f"control socket {path}: {answer.get('error')}")
     stats: dict[str, Any] = answer["stats"]
     return stats
 
@@ -94,19 +117,19 @@ class ControlClient:
         line = json.dumps({"v": 2, "id": self._number, "op": op, **fields}).encode() + b"\n"
         try:
             self._socket.sendall(line)
-            raw = self._answers.readline()
+            raw = self._answers.readline(_MOST_ANSWER_BYTES)
         except OSError as error:
             raise self._error(error.strerror or error) from None
         try:
-            answer = json.loads(raw)
-        except ValueError:
-            raise self._error(f"the daemon ended without an answer to {op!r}") from None
+            answer = _understood(raw, op, "result")
+        except ValueError as error:
+            raise self._error(error) from None
         if answer.get("ok") is True:
             result: dict[str, Any] = answer["result"]
             return result
         refusal = answer.get("error")
-        if isinstance(refusal, dict):
-            raise RefusedByDaemon(f"control socket {self._path}: {refusal['message']}", refusal["code"])
+        if isinstance(refusal, dict) and {"message", "code"} <= set(refusal):
+            raise RefusedByDaemon(f"control socket {self._path}: {refusal['message']}", str(refusal["code"]))
         raise self._error(refusal)
 
     def close(self) -> None:

@@ -265,9 +265,13 @@ def _remove_left_over(path: Path) -> None:
     if not stat.S_ISSOCK(kind):
         raise GatewayError(f"control socket {path}: there is a file that is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # A daemon that lives but accepts nobody must not be waited for.
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
             path.unlink()
             return
+        except BlockingIOError:
+            pass
     raise GatewayError(f"control socket {path}: another daemon listens there")

@@ -21,6 +21,7 @@ from gateway.control_requests import TAKEN, encode
 
 _MAX_DESCRIPTORS = 64
 _ANSWER_S = 10.0
+_MOST_ANSWER_BYTES = 1 << 28
 
 
 class Predecessor:
@@ -75,13 +76,19 @@ class Predecessor:
                 if not data:
                     raise GatewayError(f"control socket {self._control}: the daemon ended instead of handing over")
                 answer += data
+                if len(answer) > _MOST_ANSWER_BYTES:
+                    raise GatewayError(f"control socket {self._control}: an answer without an end")
         except BaseException:
             _close_all(received)
             raise
         return answer, received
 
     def _check(self, answer: bytes, kind: str, received: list[int]) -> dict[str, Any]:
-        message = json.loads(answer)
+        message: object = None
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(answer)
+        if not isinstance(message, dict) or (message.get("ok") is True and not _is_state(message.get("result"))):
+            raise GatewayError(f"control socket {self._control}: an answer that is not understood: {answer[:80]!a}")
         if message.get("ok") is not True:
             error = message.get("error")
             reason = error.get("message") if isinstance(error, dict) else error
@@ -112,6 +119,10 @@ class Predecessor:
     ) -> None:
         self._socket.close()
         self.listener.close()
+
+
+def _is_state(result: object) -> bool:
+    return isinstance(result, dict) and isinstance(result.get("kind"), str)
 
 
 def _close_all(descriptors: list[int]) -> None:

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.errors import GatewayError
-from gateway.client import request
+from gateway.client import ControlClient, request
 from gateway.control import MAX_CLIENTS, MAX_LINE_BYTES, ControlServer, Op, RequestError, parse_request
 from gateway.loop import Loop
+from gateway.upgrade import Predecessor
 from tests.support.gateway_control import Running
 
 
@@ -201,6 +202,24 @@ def test_a_living_daemon_is_not_pushed_aside(running: Running) -> None:
     assert request(running.path, "stats") == {"told": []}
 
 
+def test_a_stuck_daemon_is_not_waited_for(tmp_path: Path) -> None:
+    """Nor is one pushed aside that lives but accepts nobody any more."""
+    path = tmp_path / "control.sock"
+    with contextlib.ExitStack() as stack:
+        stuck = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        stuck.bind(str(path))
+        stuck.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                waiting.setblocking(False)
+                waiting.connect(str(path))
+        loop = stack.enter_context(contextlib.closing(Loop()))
+        with pytest.raises(GatewayError, match="another daemon listens there"):
+            ControlServer(path, loop, Daemon())
+    assert path.exists()
+
+
 def test_paths_that_cannot_be(tmp_path: Path) -> None:
     """A file that is no socket is not removed; a path that is too long and a missing folder are said."""
     precious = tmp_path / "precious"
@@ -214,6 +233,57 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
             with pytest.raises(GatewayError, match=says):
                 ControlServer(path, loop, Daemon())
     assert precious.read_text() == "data"
+
+
+@contextlib.contextmanager
+def babbler(path: Path, answers: list[bytes]) -> Iterator[None]:
+    """Somebody who listens on a path and answers each connection's first question with the next of some bytes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            for answer in answers:
+                sock, _ = listener.accept()
+                with sock, contextlib.suppress(OSError):
+                    sock.recv(1000)
+                    sock.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield
+        thread.join()
+
+
+NONSENSE = [
+    b"SSH-2.0-OpenSSH_9.2p1\r\n",
+    b"[" * 100_000 + b"\n",
+    b'"ok"\n',
+    b"{}\n",
+    b"\xff\xfe\n",
+    b'{"ok": true}\n',
+    b'{"ok": true, "stats": 5, "result": []}\n',
+    b'{"ok": false}\n',
+    b'{"ok": false, "error": {"words": "none"}}\n',
+    b'{"ok": true, "result"',
+]
+
+
+def test_a_stranger_on_the_control_socket_is_one_line(tmp_path: Path) -> None:
+    """Whatever somebody else's program answers, every client says so in one line, and none waits or breaks."""
+    path = tmp_path / "stranger.sock"
+    with babbler(path, [answer for answer in NONSENSE for _ in range(3)]):
+        for _ in NONSENSE:
+            for ask in (
+                lambda: request(path, "stats", 30),
+                lambda: ControlClient(path, timeout_s=30),
+                lambda: Predecessor(path, "fast"),
+            ):
+                with pytest.raises(GatewayError) as caught:
+                    ask()
+                assert str(path) in str(caught.value)
+                assert "\n" not in str(caught.value)
+                assert len(str(caught.value)) < 300
 
 
 def test_the_client_says_what_went_wrong(tmp_path: Path, running: Running) -> None:
