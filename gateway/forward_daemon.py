@@ -17,7 +17,7 @@ from gateway.control import ControlServer
 from gateway.filter import Instruction
 from gateway.forward import Forwarder, Line
 from gateway.interface import line_of, own_addresses, refuse_kernel_forwarding
-from gateway.loop import Loop, StopSignals, When
+from gateway.loop import HeldSignals, Loop, StopSignals, When
 from gateway.pipeline import ForwardingTable
 from gateway.port import BATCH
 from gateway.ring import RingPort
@@ -222,6 +222,7 @@ def run_forward(
     inputs = read()
     line = _line(interface) if batch else None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(HeldSignals())
         if not takes_over:
             port = RingPort(interface, held_frames_of(inputs.model, 9014), ring_bytes, accept)
             stack.callback(port.close)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import socket
 import struct
 import subprocess
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import psutil
@@ -96,6 +97,26 @@ def check_interface(sock: socket.socket, interface: str) -> None:
         raise GatewayError(f"the interface {interface} is gone") from None
 
 
+def claim(interface: str) -> socket.socket:
+    """Serve an interface alone: of those who claim it one succeeds, for as long as the socket is open.
+
+    The kernel lets any number of packet sockets see the same packets, and each of their owners would forward them.
+
+    Raises:
+        GatewayError: Another daemon serves it, or there is no such interface.
+    """
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        # Names that begin with a zero byte are the network namespace's, and go with their last holder.
+        holder.bind(f"\0icgw-gateway-{socket.if_nametoindex(interface)}")
+    except OSError as error:
+        holder.close()
+        if error.errno == errno.EADDRINUSE:
+            raise GatewayError(f"another gateway serves {interface}: every packet would leave twice") from None
+        raise GatewayError(f"cannot serve {interface}: {error.strerror or error}") from None
+    return holder
+
+
 def parse_line(listing: str) -> LineProperties | None:
     """Read what ``tc -j qdisc show dev X`` says: a line, if there is one netem with a rate that does nothing random."""
     try:
@@ -125,11 +146,16 @@ def line_of(interface: str) -> LineProperties | None:
 
 def own_addresses() -> frozenset[IPv4Address]:
     """All IPv4 addresses of this network namespace."""
+    return frozenset(address for address in host_addresses() if isinstance(address, IPv4Address))
+
+
+def host_addresses() -> frozenset[IPv4Address | IPv6Address]:
+    """All IP addresses of this network namespace; those that hold on one link only without its name."""
     return frozenset(
-        IPv4Address(address.address)
+        ip_address(address.address.partition("%")[0])
         for addresses in psutil.net_if_addrs().values()
         for address in addresses
-        if address.family == socket.AF_INET
+        if address.family in (socket.AF_INET, socket.AF_INET6)
     )
 
 

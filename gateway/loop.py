@@ -6,13 +6,14 @@ So a forwarder that holds frames is woken by its timer, its control socket and s
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import select
 import signal
 import socket
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
-from typing import Any
+from typing import ClassVar
 
 Handler = Callable[[int], None]
 """Is called with the epoll event mask."""
@@ -79,29 +80,60 @@ class Loop:
             epoll.close()
 
 
+class HeldSignals:
+    """Keeps SIGTERM, SIGINT and SIGHUP waiting while a daemon is being set up and taken down.
+
+    Whoever enters `StopSignals` within gets those that came before. What comes when that was left changes nothing: the
+    daemon is about to end. Whoever has SIGHUP ignored, as by ``nohup``, keeps it so.
+    """
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    entered: ClassVar[HeldSignals | None] = None
+    """The one that is in force."""
+
+    def __enter__(self) -> HeldSignals:
+        """Let them wait. Masking them would not do: libraries have threads that would get them."""
+        self.reader, self._writer = socket.socketpair()
+        self.reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._before = [
+            (number, signal.signal(number, _ignore))
+            for number in self._SIGNALS
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        ]
+        self._outer, HeldSignals.entered = HeldSignals.entered, self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Forget those that wait, and give the signals back."""
+        HeldSignals.entered = self._outer
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        self.reader.close()
+        self._writer.close()
+
+
 class StopSignals:
-    """SIGTERM and SIGINT as a readable descriptor, while the context is entered.
+    """The signals that end a daemon as a readable descriptor, while the context is entered.
 
     Args:
         loop: Where to wait.
         stop: Is called once for each signal, from the loop and never in between.
     """
 
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
     def __init__(self, loop: Loop, stop: Callable[[], None]) -> None:
         self._loop = loop
         self._stop = stop
-        self._before: list[tuple[signal.Signals, Any]] = []
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> StopSignals:
         """Take the signals over."""
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in self._SIGNALS:
-            self._before.append((number, signal.signal(number, _ignore)))
+        self._reader = (HeldSignals.entered or self._stack.enter_context(HeldSignals())).reader
         self._loop.add(self._reader.fileno(), self._read)
         return self
 
@@ -112,13 +144,9 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the signals back."""
+        """Give the signals back; if they were held before, those that nobody looked at wait again."""
         self._loop.remove(self._reader.fileno())
-        for number, handler in self._before:
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup)
-        self._reader.close()
-        self._writer.close()
+        self._stack.close()
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from emulator.model.profile import StationModel
 from gateway.control import ControlServer
 from gateway.flow import size_buffers
 from gateway.intercept import interception, original_destination, stop_intercepting
-from gateway.loop import Loop, StopSignals, When
+from gateway.loop import HeldSignals, Loop, StopSignals, When
 from gateway.proxy import Proxy
 from gateway.station import Station
 from gateway.timer import CLOCK_MONOTONIC, Timer, use_exact_timers
@@ -199,7 +199,7 @@ def run_proxy(
     """
     allow_many_descriptors()
     use_exact_timers()
-    with contextlib.closing(listen(port)) as listener, interception(port, ports, interface):
+    with HeldSignals(), contextlib.closing(listen(port)) as listener, interception(port, ports, interface):
         daemon = ProxyDaemon(
             listener,
             model,

@@ -63,6 +63,7 @@ class Flows:
         reason: What becomes of a flow's frames, by the flow's number.
         edits, deltas, target_ports: What they leave with.
         evicted: Flows that had to make room for others.
+        expired: Flows that were forgotten because they were idle.
         begun: Flows that were entered so far.
     """
 
@@ -80,7 +81,7 @@ class Flows:
         self._frames, self._bytes = (np.zeros(capacity, np.int64) for _ in range(2))
         self._first_ns, self._last_ns = (np.zeros(capacity, np.int64) for _ in range(2))
         self._pending: list[tuple[Ints, Ints]] = []
-        self.evicted = self.begun = 0
+        self.evicted = self.expired = self.begun = 0
         self._begun: list[Ints] | None = None
 
     def __len__(self) -> int:
@@ -243,10 +244,14 @@ class Flows:
         self._counters.count_classes(self._tenant[seen], self._service[seen], frames[seen], sizes[seen])
 
     def expire(self, before_ns: int) -> int:
-        """Forget the flows that had no frame since *before_ns*; how many these were."""
-        idle = np.flatnonzero((self._width != 0) & (self._last_ns < before_ns))
+        """Forget the flows that had no frame since *before_ns*; how many these were.
+
+        What was decided from outside stays: whoever denied a flow did not do so until it is quiet for a while.
+        """
+        idle = np.flatnonzero((self._width != 0) & (self._last_ns < before_ns) & (self._rule != OUTSIDE))
         if idle.size:
             self._remove(idle)
+            self.expired += int(idle.size)
         return int(idle.size)
 
     def make_room(self, flows: int, keep: Ints) -> None:

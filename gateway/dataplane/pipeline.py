@@ -283,7 +283,9 @@ class Pipeline:
     def as_json(self) -> dict[str, Any]:
         """All figures as plain data."""
         self.flows.settle()
-        return {**self.counters.as_json(), "flows": len(self.flows), "evicted_flows": self.flows.evicted}
+        flows = self.flows
+        counted = {"flows": len(flows), "evicted_flows": flows.evicted, "expired_flows": flows.expired}
+        return {**self.counters.as_json(), **counted}
 
 
 def _not_ours(headers: Headers, own: Flags) -> None:

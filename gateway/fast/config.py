@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from ipaddress import IPv4Address, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 
 from gateway.config import read_object
@@ -13,7 +13,7 @@ from gateway.dataplane.parse import MAX_BYTES
 from gateway.dataplane.pipeline import Configuration
 from gateway.dataplane.policy import Rule
 from gateway.dataplane.route import LOCAL, NextHop, Route
-from gateway.fast.reader import Section
+from gateway.fast.reader import Address, Section
 from gateway.fast.tables import (
     ENDPOINT_KEYS,
     ROUTE_KEYS,
@@ -46,6 +46,8 @@ _KEYS = (
     "xdp",
     "offload",
 )
+
+_MOST_FRAMES = 1 << 20
 
 
 class PortKind(str, Enum):
@@ -116,14 +118,12 @@ class FastConfig:
     busy_poll: bool
     offload: OffloadSettings | None
 
-    def for_host(
-        self, macs: Mapping[int, bytes], own: frozenset[IPv4Address], mtus: Mapping[int, int]
-    ) -> Configuration:
+    def for_host(self, macs: Mapping[int, bytes], own: Collection[Address], mtus: Mapping[int, int]) -> Configuration:
         """The pipeline's configuration on a host: what the file says, fitted to it; see `fitted`."""
         return self.fitted(self.configuration, macs, own, mtus)
 
     def fitted(
-        self, told: Configuration, macs: Mapping[int, bytes], own: frozenset[IPv4Address], mtus: Mapping[int, int]
+        self, told: Configuration, macs: Mapping[int, bytes], own: Collection[Address], mtus: Mapping[int, int]
     ) -> Configuration:
         """A configuration, from wherever it comes, as it has to be on a host.
 
@@ -151,7 +151,7 @@ class FastConfig:
         local = [
             Route(tenant, ip_network(address), LOCAL)
             for tenant in sorted(tenants)
-            for address in sorted(own)
+            for address in sorted(own, key=lambda one: (one.version, int(one)))
             if (tenant, ip_network(address)) not in named
         ]
         return replace(told, macs=macs, next_hops=hops, routes=[*told.routes, *local])
@@ -197,7 +197,11 @@ def load_fast(path: Path) -> FastConfig:
     entries = top.whole("ring_entries", 64, 1 << 16, 2048)
     if entries & (entries - 1):
         top.fail("ring_entries", f"{entries} is not a power of two")
-    queues = sum(port.queues for port in ports)
+    in_rings = entries * sum(port.queues for port in ports) if kind is PortKind.AF_XDP else 0
+    frames = top.whole("frames", 64, _MOST_FRAMES, min(max(2048, 4 * in_rings), _MOST_FRAMES))
+    if frames < in_rings:
+        # The queue that comes first would take them all, and the others could never receive anything.
+        top.fail("frames", f"{frames} are too few: the rings for arrivals of all queues take {in_rings}")
     offload = _offload(top.section("offload", ("folder", "capacity", "stay"))) if "offload" in top else None
     if offload is not None and kind is not PortKind.AF_XDP:
         top.fail("offload", f"needs the mode af_xdp, not {kind.value}")
@@ -207,7 +211,7 @@ def load_fast(path: Path) -> FastConfig:
         configuration,
         idle_ns=top.whole("idle_s", 1, 86_400, 60) * 10**9,
         batch_frames=top.whole("batch_frames", 1, 8192, 2048),
-        frames=top.whole("frames", 64, 1 << 20, max(2048, 4 * entries * queues if kind is PortKind.AF_XDP else 0)),
+        frames=frames,
         ring_entries=entries,
         headroom_bytes=top.whole("headroom_bytes", 0, 256, 64),
         hook=xdp.one_of("hook", {hook.value: hook for hook in Hook}, Hook.DRIVER.value),

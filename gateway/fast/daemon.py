@@ -19,7 +19,7 @@ from gateway.fast.links import LinkWatch
 from gateway.fast.offloader import Offloader
 from gateway.fast.ports import Ports
 from gateway.fast.standby import Standby
-from gateway.interface import own_addresses
+from gateway.interface import host_addresses
 from gateway.loop import Handler, Loop, StopSignals
 from gateway.offload.flows import wait_for_processors
 from gateway.rings.port import Port
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from gateway.fast.steering import FastSteering
 
 _OFFER_AGAIN_S = 0.001
+_LONGEST_DRAIN_NS = 1_000_000_000
+"""How long what was sent may take to leave; an interface that is down would keep it for ever."""
 _FLUSHES = 10_000
 """How often what was sent is looked after before the ports are given up."""
 _TURNS = 64
@@ -65,6 +67,7 @@ class FastDaemon:
 
     Attributes:
         handed_over: Whether a successor has taken everything.
+        began: Whether it was ready.
         handed: What was offered to a successor; None: nothing.
         config: What is in force of the file.
     """
@@ -84,7 +87,7 @@ class FastDaemon:
         self._listener = listener
         self._started = started
         self._final: dict[str, Any] | None = None
-        self.handed_over = False
+        self.handed_over = self.began = False
         self.handed: dict[str, Any] | None = None
         self._path = path
         self.config = config
@@ -101,7 +104,7 @@ class FastDaemon:
         self._step_ns = min(_LONGEST_STEP_NS, config.idle_ns // _STEPS_PER_IDLE_TIME)
         self._stopping = False
         self._answered = False
-        self._now_ns = 0
+        self._now_ns = self._drain_until_ns = 0
 
     def stats(self) -> dict[str, Any]:
         """See `Controlled`."""
@@ -127,6 +130,7 @@ class FastDaemon:
     def drain(self) -> None:
         """See `Controlled`."""
         self._answered = False
+        self._drain_until_ns = self._time_ns() + _LONGEST_DRAIN_NS
         self._forwarder.draining = True
         if self._ports.offload is not None and not self._stays():
             self._ports.offload.flows.clear()
@@ -150,6 +154,7 @@ class FastDaemon:
         except ValueError as error:
             raise ScenarioError(str(error), file=str(self._path)) from None
         self.config = config
+        self._leave_to_stack()
         rejected = 0
         if self._offloader is not None:
             rejected = self._offloader.revalidate()
@@ -158,7 +163,13 @@ class FastDaemon:
 
     def _fitted(self, told: Configuration) -> Configuration:
         """A configuration as it has to be on this host, whose addresses may be others than before."""
-        return self.config.fitted(told, self._ports.macs, own_addresses(), self._ports.mtus)
+        return self.config.fitted(told, self._ports.macs, host_addresses(), self._ports.mtus)
+
+    def _leave_to_stack(self) -> None:
+        """Let the stack have what is for the host itself, as addresses and tunnels' ends are now."""
+        own = host_addresses() - set(self._pipeline.configuration.tunnel_ends)
+        for steer in self._ports.steers:
+            steer(own)
 
     @property
     def _steered(self) -> FastSteering:
@@ -176,7 +187,9 @@ class FastDaemon:
 
     def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
         """See `Steered`."""
-        return self._steered.set_policies(policies, if_revision)
+        revision = self._steered.set_policies(policies, if_revision)
+        self._leave_to_stack()
+        return revision
 
     def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
         """See `Steered`."""
@@ -243,6 +256,7 @@ class FastDaemon:
             self._steered.adopt(state["steering"])
         except ValueError as error:
             raise GatewayError(f"what the daemon before was told does not fit: {error}") from None
+        self._leave_to_stack()
 
     def forward(self, standby: Standby) -> None:
         """Forward what was collected while nobody served the ports, and collect no more."""
@@ -275,12 +289,12 @@ class FastDaemon:
             loop.add(links.fileno(), lambda _events: self._links_changed(links))
             for _, port in self._ports.all():
                 loop.add(port.fileno(), _watcher(port), select.EPOLLIN)
-            if self._offloader is not None:
-                loop.add(timer.fileno(), lambda _events: self._step(timer))
-                self._step(timer)
+            loop.add(timer.fileno(), lambda _events: self._step(timer))
+            self._step(timer)
             control = ControlServer(self._control_path, loop, self, self._was_taken, self._listener)
             stack.callback(control.close)
             self._started(self)
+            self.began = True
             self._loop(loop, control)
             if self._final is not None:
                 return {**self._final, "handed_over": True}
@@ -289,13 +303,14 @@ class FastDaemon:
     def _links_changed(self, links: LinkWatch) -> None:
         """See that all interfaces are still there."""
         links.empty()
-        for _, port in self._ports.all() if self._final is None else ():
-            port.check()
+        if self._final is None:
+            self._ports.check()
 
     def _step(self, timer: Timer) -> None:
         now_ns = self._time_ns()
         if self._offloader is not None:
             self._offloader.step(now_ns, self.config.idle_ns)
+        self._pipeline.flows.expire(now_ns - self.config.idle_ns)
         timer.arm(now_ns + self._step_ns)
 
     def _time_ns(self) -> int:
@@ -316,7 +331,7 @@ class FastDaemon:
                     return
                 continue
             left = forwarder.flush()
-            if forwarder.draining and left and not self._answered:
+            if forwarder.draining and not self._answered and (left or self._time_ns() >= self._drain_until_ns):
                 self._answered = True
                 control.finished()
                 if self._stopping:

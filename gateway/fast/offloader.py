@@ -54,7 +54,6 @@ class Offloader:
         self._packets, self._bytes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
         self._last_step_ns = 0
         self.not_offloadable = 0
-        self.forgotten = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -131,11 +130,11 @@ class Offloader:
         return flow, forwarding
 
     def step(self, now_ns: int, idle_ns: int) -> None:
-        """Read the program's counts back into the pipeline's flows, and forget flows that are idle.
+        """Read the program's counts back into the pipeline's flows, and offload no longer those that are idle.
 
         Args:
             now_ns: The time, CLOCK_MONOTONIC.
-            idle_ns: Flows without a packet for so long are forgotten.
+            idle_ns: Flows without a packet for so long are not offloaded any more.
         """
         table, flows = self._offload.flows, self._pipeline.flows
         slots, counts = table.slots(), table.counts()
@@ -157,7 +156,6 @@ class Offloader:
         self._packets, self._bytes = packets, sizes
         self._offer_again(now_ns)
         table.expire(now_ns - idle_ns, counts)
-        self.forgotten += flows.expire(now_ns - idle_ns)
         self._last_step_ns = now_ns
 
     def _offer_again(self, now_ns: int) -> None:
@@ -246,7 +244,7 @@ class Offloader:
 
     def as_json(self) -> dict[str, Any]:
         """All figures as plain data."""
-        return {**self._offload.as_json(), "not_offloadable": self.not_offloadable, "forgotten": self.forgotten}
+        return {**self._offload.as_json(), "not_offloadable": self.not_offloadable}
 
 
 def _key(tenant: int, flow: Conversation) -> FlowKey:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import IPv4Address
 
+from emulator.errors import GatewayError
 from gateway.fast.config import FastConfig, PortKind
-from gateway.interface import mtu_bytes
+from gateway.fast.reader import Address
+from gateway.interface import claim, mtu_bytes
 from gateway.offload.offloading import Offload
-from gateway.offload.steering import Steering
+from gateway.offload.steering import Steering, interface_index
 from gateway.rings.copies import CopyLedger
 from gateway.rings.mapped import MappedPort
 from gateway.rings.plain import PlainPort
@@ -29,17 +30,21 @@ class Ports:
         queues: For each port its queues, each of which is a batch port.
         copies: Where copies of frames in user space are counted, of all ports together.
         mtus: Longest IP packet of each port.
+        indices: What the kernel numbers each port's interface.
         offload: The offload, if there is one.
         umem: The memory that AF_XDP ports share.
         unsteer: Each of these lets the stack have the packets of one queue instead of its AF_XDP socket.
+        steers: Each of these is told which packets are the stack's in any case: those to the host's own addresses.
     """
 
     queues: list[list[Port]] = field(default_factory=list)
     copies: CopyLedger = field(default_factory=CopyLedger)
     mtus: dict[int, int] = field(default_factory=dict)
+    indices: dict[str, int] = field(default_factory=dict)
     offload: Offload | None = None
     umem: Umem | None = None
     unsteer: list[Callable[[], None]] = field(default_factory=list)
+    steers: list[Callable[[Collection[Address]], None]] = field(default_factory=list)
     _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -51,12 +56,26 @@ class Ports:
         """All batch ports, with the number of the port that each belongs to."""
         return [(number, port) for number, queues in enumerate(self.queues) for port in queues]
 
+    def check(self) -> None:
+        """Make sure that packets still come.
+
+        Raises:
+            GatewayError: An interface is gone, even if another one has its name by now, or its program is.
+        """
+        for _, port in self.all():
+            port.check()
+        for name, index in self.indices.items():
+            if interface_index(name) != index:
+                raise GatewayError(f"the interface {name} is gone, another one has its name")
+        if self.offload is not None:
+            self.offload.check()
+
     def close(self) -> None:
         """Close everything but the offload, which is its owner's to leave or to withdraw."""
         self._undo.close()
 
 
-def open_ports(config: FastConfig, own: Iterable[IPv4Address]) -> Ports:
+def open_ports(config: FastConfig, own: Collection[Address]) -> Ports:
     """Open all ports.
 
     Args:
@@ -70,13 +89,16 @@ def open_ports(config: FastConfig, own: Iterable[IPv4Address]) -> Ports:
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             for number, settings in enumerate(config.ports):
-                # Names of interfaces that are not there are reported by the ports themselves.
-                with contextlib.suppress(OSError):
+                ports.indices[settings.interface] = interface_index(settings.interface)
+                try:
                     ports.mtus[number] = mtu_bytes(probe, settings.interface)
+                except OSError as error:
+                    raise GatewayError(f"cannot ask for the MTU of {settings.interface}: {error.strerror}") from None
         if config.kind is PortKind.AF_XDP:
             _open_xsk(ports, config, own)
         else:
             for settings in config.ports:
+                ports._undo.callback(claim(settings.interface).close)
                 port = _open_packet(config, settings.interface, ports.copies)
                 ports._undo.callback(port.close)
                 ports.queues.append([port])
@@ -92,7 +114,7 @@ def _open_packet(config: FastConfig, interface: str, copies: CopyLedger) -> Port
     return PlainPort(interface, min(config.frames, config.batch_frames), copies=copies)
 
 
-def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> None:
+def _open_xsk(ports: Ports, config: FastConfig, own: Collection[Address]) -> None:
     longest = max(ports.mtus.values(), default=1500)
     plan = UmemPlan.for_mtu(longest, config.frames, config.headroom_bytes)
     ports.umem = umem = Umem(plan)
@@ -118,6 +140,7 @@ def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> N
     names = [settings.interface for settings in config.ports]
     if config.offload is not None:
         ports.offload = Offload(names, config.offload.folder, config.offload.capacity, own, config.hook)
+        ports.steers.append(ports.offload.set_own)
         for settings, queues in zip(config.ports, ports.queues, strict=True):
             for queue, one in enumerate(queues):
                 ports.offload.add_socket(settings.interface, queue, one.fileno())
@@ -126,6 +149,7 @@ def _open_xsk(ports: Ports, config: FastConfig, own: Iterable[IPv4Address]) -> N
     for name, queues in zip(names, ports.queues, strict=True):
         steering = Steering(name, own, config.hook)
         ports._undo.callback(steering.close)
+        ports.steers.append(steering.set_own)
         for queue, one in enumerate(queues):
             steering.add_socket(queue, one.fileno())
             ports.unsteer.append(partial(steering.remove_socket, queue))

@@ -6,9 +6,8 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from gateway.dataplane.pipeline import Pipeline
 from gateway.fast.config import FastConfig, PortKind, load_fast
 from gateway.fast.daemon import FastDaemon
 from gateway.fast.ports import Ports, open_ports
+from gateway.fast.reader import Address
 from gateway.fast.standby import Standby
-from gateway.interface import own_addresses, refuse_kernel_forwarding
+from gateway.interface import host_addresses, refuse_kernel_forwarding
+from gateway.loop import HeldSignals
 from gateway.upgrade import Predecessor
 
 _TRIES, _TRY_AGAIN_S = 500, 0.002
@@ -42,8 +43,11 @@ def run_fast(path: Path, control: Path, *, takes_over: bool = False) -> dict[str
     """
     config = load_fast(path)
     refuse_kernel_forwarding()
-    if not takes_over:
-        return _serve(path, config, control)
+    with HeldSignals():
+        return _take_over(path, config, control) if takes_over else _serve(path, config, control)
+
+
+def _take_over(path: Path, config: FastConfig, control: Path) -> dict[str, Any]:
     interfaces = [port.interface for port in config.ports]
     if config.kind is not PortKind.AF_XDP:
         raise ScenarioError(f"a daemon with {config.kind.value} ports cannot take over", file=str(path), key="mode")
@@ -71,12 +75,12 @@ def _serve(
     started: Callable[[FastDaemon], None] = lambda _daemon: None,
 ) -> dict[str, Any]:
     """Run a daemon, and another one if its successor failed."""
-    own = own_addresses()
+    own = host_addresses()
     steered = own - set(config.configuration.tunnel_ends)
     pipeline: Pipeline | None = None
     while True:
         ports = _open_when_free(config, steered, is_busy=listener is not None or pipeline is not None)
-        offload = ports.offload
+        offload, daemon = ports.offload, None
         try:
             if pipeline is None:
                 try:
@@ -89,7 +93,9 @@ def _serve(
                 offload.withdraw()
         finally:
             if offload is not None:
-                offload.leave()
+                # Who never was ready leaves nothing behind, but for what was there before.
+                began = daemon is not None and daemon.began
+                offload.leave() if began or offload.adopted else offload.withdraw()
             ports.close()
         if daemon.handed_over or not daemon.gave_up_ports:
             return figures
@@ -102,7 +108,7 @@ def _go_on(state: Mapping[str, Any] | None, daemon: FastDaemon) -> None:
         daemon.adopt(state)
 
 
-def _open_when_free(config: FastConfig, own: Iterable[IPv4Address], *, is_busy: bool) -> Ports:
+def _open_when_free(config: FastConfig, own: Collection[Address], *, is_busy: bool) -> Ports:
     """Open the ports; the kernel takes a moment to let go of a queue that another socket had.
 
     Raises:

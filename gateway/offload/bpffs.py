@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 from pathlib import Path
 
@@ -36,11 +37,32 @@ def make_folder(path: Path) -> None:
             return
         if any(path.iterdir()):
             raise GatewayError(f"{path} is not in a BPF file system, and not empty: name another folder")
-    except OSError as error:
-        raise GatewayError(f"cannot make {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise GatewayError(f"cannot make {path}: {reason}") from None
     if _libc.mount(b"bpf", os.fsencode(path), b"bpf", ctypes.c_ulong(0), b"mode=0700") != 0:
         reason = os.strerror(ctypes.get_errno())
         raise MissingCapability("a BPF file system", f"mount one at {path}: 'mount -t bpf bpf {path}' ({reason})")
+
+
+def claim_folder(path: Path) -> int:
+    """Take a folder for this process alone, for as long as the descriptor that is returned is open.
+
+    Raises:
+        GatewayError: Another process has it.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+    except BlockingIOError:
+        raise GatewayError(f"{path} belongs to another daemon that runs: each needs a folder of its own") from None
+    except OSError as error:
+        raise GatewayError(f"cannot use {path}: {error.strerror}") from None
+    return fd
 
 
 def remove_folder(path: Path) -> None:

@@ -22,6 +22,7 @@ XDP_FLAGS_UPDATE_IF_NOEXIST = 1 << 0
 XDP_FLAGS_SKB_MODE = 1 << 1
 XDP_FLAGS_DRV_MODE = 1 << 2
 XDP_FLAGS_REPLACE = 1 << 4
+_BPF_XDP = 37
 
 _PRINTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _WARNING = 0
@@ -48,8 +49,8 @@ class VerifierError(GatewayError):
         return f"the kernel refuses the program {self.program}: {self.reason}{shown}"
 
 
-class _AttachOptions(ctypes.Structure):
-    _fields_ = (("size", ctypes.c_size_t), ("old_fd", ctypes.c_int))
+class _OneOption(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_size_t), ("value", ctypes.c_int))
 
 
 class _BatchOptions(ctypes.Structure):
@@ -231,11 +232,23 @@ def attach_xdp(interface_index: int, fd: int, flags: int, replaces: int | None =
         flags: The mode.
         replaces: Descriptor of the program that is there now; the kernel refuses if another is. None: none is.
     """
-    options = _AttachOptions(ctypes.sizeof(_AttachOptions), -1 if replaces is None else replaces)
+    options = _OneOption(ctypes.sizeof(_OneOption), -1 if replaces is None else replaces)
     if replaces is None:
         return int(library().bpf_xdp_attach(interface_index, fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, None))
     flags |= XDP_FLAGS_REPLACE
     return int(library().bpf_xdp_attach(interface_index, fd, flags, ctypes.byref(options)))
+
+
+def link_xdp(interface_index: int, fd: int, flags: int) -> int:
+    """Attach a program to an interface that has none for as long as a descriptor is open: that, or a negative error.
+
+    Args:
+        interface_index: The interface, in this network namespace.
+        fd: The program.
+        flags: The mode.
+    """
+    options = _OneOption(ctypes.sizeof(_OneOption), flags)
+    return int(library().bpf_link_create(fd, interface_index, _BPF_XDP, ctypes.byref(options)))
 
 
 def attached_xdp(interface_index: int, flags: int = 0) -> int:

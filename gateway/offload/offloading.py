@@ -14,24 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from emulator.errors import GatewayError
 from gateway.offload import libbpf
-from gateway.offload.bpffs import make_folder, remove_folder
+from gateway.offload.bpffs import claim_folder, make_folder, remove_folder
 from gateway.offload.build import digest, object_path
 from gateway.offload.flows import FlowTable
 from gateway.offload.libbpf import BpfObject
 from gateway.offload.maps import BpfMap
 from gateway.offload.records import COUNT, FLOW, KEY, OUTCOMES
-from gateway.offload.steering import Attachment, Hook, address_key
+from gateway.offload.steering import Attachment, Hook, OwnAddresses, interface_index
 
 _SHARED = ("flows", "flow_counters", "outcomes", "devices", "own")
 _SIZED = ("flows", "flow_counters")
@@ -43,13 +40,13 @@ class _Interface:
 
     def __init__(self, name: str, folder: Path, shared: dict[str, int], entries: dict[str, int], hook: Hook) -> None:
         self.name = name
-        self.index = _index(name)
+        self.index = interface_index(name)
         self.folder = folder / f"if{self.index}"
         self.adopted = False
         self._descriptors: list[int] = []
         before = self._find_before(folder.parent)
         if before is not None and before.parent == self.folder:
-            program = self._keep(libbpf.get_pinned(before))
+            self._program = program = self._keep(libbpf.get_pinned(before))
             self.sockets_fd = self._keep(libbpf.get_pinned(self.folder / "sockets"))
             self._attachment = Attachment(name, program, hook, replaces=program)
             self.maps = {map_name: self._keep(libbpf.get_pinned(folder / map_name)) for map_name in _SHARED}
@@ -59,7 +56,7 @@ class _Interface:
         try:
             self.maps = {map_name: self._keep(os.dup(loaded.map_fd(map_name))) for map_name in _SHARED}
             self.sockets_fd = self._keep(os.dup(loaded.map_fd("sockets")))
-            program = self._keep(os.dup(loaded.program_fd(_PROGRAM)))
+            self._program = program = self._keep(os.dup(loaded.program_fd(_PROGRAM)))
             replaces = None if before is None else self._keep(libbpf.get_pinned(before))
             self._attachment = Attachment(name, program, hook, replaces)
             try:
@@ -87,6 +84,9 @@ class _Interface:
             if number == running:
                 return path
         return None
+
+    def runs(self) -> bool:
+        return libbpf.attached_xdp(self.index) == libbpf.program_number(self._program)
 
     def leave(self) -> None:
         self._attachment.leave()
@@ -129,27 +129,43 @@ class Offload:
         hook: Hook = Hook.DRIVER,
     ) -> None:
         make_folder(folder)
+        self._lock = claim_folder(folder)
         self._root = folder
         self._folder = folder / digest()
-        self._folder.mkdir(exist_ok=True)
         self._interfaces: dict[str, _Interface] = {}
-        self._shared = self._open_shared()
-        self.adopted = bool(self._shared)
+        self._shared: dict[str, int] = {}
+        self.adopted = False
         try:
+            self._folder.mkdir(exist_ok=True)
+            self._shared = self._open_shared()
+            self.adopted = bool(self._shared)
             for name in interfaces:
                 entries = dict.fromkeys(_SIZED, capacity)
                 one = _Interface(name, self._folder, self._shared, entries, hook)
                 self._interfaces[name] = one
                 if not self._shared:
                     self._share(one.maps)
-            self._set_up(capacity, list(own))
-        except BaseException:
+            self._set_up(capacity, own)
+            self._remove_others()
+        except BaseException as error:
             for one in self._interfaces.values():
                 if not one.adopted:
                     one.withdraw()
+            if not self.adopted:
+                remove_folder(self._folder)
             self.leave()
+            if isinstance(error, OSError):
+                raise GatewayError(f"{error.filename or folder}: {error.strerror}") from None
             raise
-        for old in folder.iterdir():
+
+    def _remove_others(self) -> None:
+        """Remove what earlier daemons of this folder left, of other sources or on interfaces that are not ours."""
+        ours = {one.folder for one in self._interfaces.values()}
+        for path in sorted(self._root.glob("*/if*/program")):
+            if path.parent not in ours:
+                _take_off(path)
+                remove_folder(path.parent)
+        for old in self._root.iterdir():
             if old != self._folder and old.is_dir():
                 remove_folder(old)
 
@@ -168,25 +184,23 @@ class Offload:
             libbpf.pin(fd, path)
             self._shared[name] = os.dup(fd)
 
-    def _set_up(self, capacity: int, own: list[IPv4Address | IPv6Address]) -> None:
+    def _set_up(self, capacity: int, own: Iterable[IPv4Address | IPv6Address]) -> None:
         shared, cpus = self._shared, libbpf.possible_cpus()
         capacity = libbpf.map_entries(shared["flows"]) if self.adopted else capacity
         self._outcomes = BpfMap(shared["outcomes"], "=u4", "=u8", cpus)
         devices = BpfMap(shared["devices"], "=u4", "=u4")
         for one in self._interfaces.values():
             devices.put(one.index, one.index)
-        addresses = BpfMap(shared["own"], "V16", "u1")
-        wanted = {address_key(address) for address in own}
-        present = {key.tobytes() for key in addresses.all()[0]}
-        for key in wanted - present:
-            addresses.put(np.void(key), 1)
-        for key in present - wanted:
-            addresses.delete(np.void(key))
+        self.set_own(own)
         self.flows = FlowTable(
             BpfMap(shared["flows"], KEY, FLOW), BpfMap(shared["flow_counters"], "=u4", COUNT, cpus), capacity, cpus
         )
         if self.adopted:
             self.flows.adopt(time.monotonic_ns())
+
+    def set_own(self, own: Iterable[IPv4Address | IPv6Address]) -> None:
+        """The host's own addresses are others now."""
+        OwnAddresses(self._shared["own"]).set(own)
 
     def add_socket(self, interface: str, queue: int, fd: int) -> None:
         """Give packets of an interface's queue that the program does not forward to a socket, until it is closed."""
@@ -206,6 +220,16 @@ class Offload:
         _, values = self._outcomes.all()
         return {name: int(total) for name, total in zip(OUTCOMES, values.sum(axis=1).tolist(), strict=True)}
 
+    def check(self) -> None:
+        """Make sure that the interfaces still run the program.
+
+        Raises:
+            GatewayError: One does not: its packets come no more.
+        """
+        for one in self._interfaces.values():
+            if not one.runs():
+                raise GatewayError(f"somebody took the gateway's XDP program off {one.name}")
+
     def leave(self) -> None:
         """Let everything go on without us."""
         for one in self._interfaces.values():
@@ -214,6 +238,9 @@ class Offload:
             os.close(fd)
         self._interfaces.clear()
         self._shared.clear()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def withdraw(self) -> None:
         """Take the programs off, and leave nothing behind."""
@@ -233,8 +260,13 @@ class Offload:
         }
 
 
-def _index(interface: str) -> int:
+def _take_off(path: Path) -> None:
+    """Take a program off the interface for which it has this name, if that runs it."""
+    index, fd = int(path.parent.name.removeprefix("if")), libbpf.get_pinned(path)
     try:
-        return socket.if_nametoindex(interface)
-    except OSError:
-        raise GatewayError(f"there is no interface {interface}") from None
+        with contextlib.suppress(GatewayError):  # the interface may be gone
+            if libbpf.attached_xdp(index) == libbpf.program_number(fd):
+                for flags in (libbpf.XDP_FLAGS_DRV_MODE, libbpf.XDP_FLAGS_SKB_MODE):
+                    libbpf.attach_xdp(index, -1, flags, fd)
+    finally:
+        os.close(fd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import socket
@@ -42,8 +41,80 @@ def address_key(address: IPv4Address | IPv6Address) -> bytes:
     return address.packed
 
 
+def interface_index(interface: str) -> int:
+    """Index of an interface of this network namespace.
+
+    Raises:
+        GatewayError: There is none of that name.
+    """
+    try:
+        return socket.if_nametoindex(interface)
+    except (OSError, ValueError):
+        raise GatewayError(f"there is no interface {interface}") from None
+
+
+def _attached(result: int, interface: str) -> int:
+    """What attaching returned, if it is no error.
+
+    Raises:
+        GatewayError: It is one.
+    """
+    if result in (-errno.EBUSY, -errno.EEXIST):
+        raise GatewayError(f"{interface} has an XDP program of somebody else ('ip link set {interface} xdp off')")
+    if result < 0:
+        raise GatewayError(f"cannot attach an XDP program to {interface}: {os.strerror(-result)}")
+    return result
+
+
+class OwnAddresses:
+    """The map in which a program looks whose packets are the host's own.
+
+    Args:
+        fd: Its descriptor, which stays its owner's.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._map = BpfMap(fd, "V16", "u1")
+
+    def set(self, own: Iterable[IPv4Address | IPv6Address]) -> None:
+        """Let it hold these addresses and no others.
+
+        Raises:
+            GatewayError: There is no room for them.
+        """
+        wanted = {address_key(address) for address in own}
+        present = {key.tobytes() for key in self._map.all()[0]}
+        for key in present - wanted:
+            self._map.delete(np.void(key))
+        for key in wanted - present:
+            if not self._map.put(np.void(key), 1):
+                raise GatewayError(f"this host has {len(wanted)} addresses, and XDP programs have room for fewer")
+
+
+class Held:
+    """A program on an interface for as long as this process lives and holds it: nothing stays when that is killed.
+
+    Args:
+        interface: Its name, in this network namespace.
+        program_fd: The program.
+        hook: Where.
+
+    Raises:
+        GatewayError: The kernel refuses, or another program is there.
+    """
+
+    def __init__(self, interface: str, program_fd: int, hook: Hook) -> None:
+        self._fd = _attached(libbpf.link_xdp(interface_index(interface), program_fd, _FLAGS[hook]), interface)
+
+    def detach(self) -> None:
+        """Take it off."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class Attachment:
-    """A program on an interface.
+    """A program on an interface that outlives this process.
 
     Args:
         interface: Its name, in this network namespace.
@@ -58,18 +129,13 @@ class Attachment:
     def __init__(self, interface: str, program_fd: int, hook: Hook = Hook.DRIVER, replaces: int | None = None) -> None:
         self.interface = interface
         self.hook = hook
+        self.index = interface_index(interface)
         self._fd = os.dup(program_fd)
         try:
-            self.index = socket.if_nametoindex(interface)
-        except OSError:
+            _attached(libbpf.attach_xdp(self.index, self._fd, _FLAGS[hook], replaces), interface)
+        except BaseException:
             os.close(self._fd)
-            raise GatewayError(f"there is no interface {interface}") from None
-        result = libbpf.attach_xdp(self.index, self._fd, _FLAGS[hook], replaces)
-        if result < 0:
-            os.close(self._fd)
-            if result in (-errno.EBUSY, -errno.EEXIST):
-                raise GatewayError(f"{interface} has an XDP program of somebody else")
-            raise GatewayError(f"cannot attach an XDP program to {interface}: {os.strerror(-result)}")
+            raise
 
     def detach(self) -> None:
         """Take it off, if it is still there."""
@@ -107,14 +173,17 @@ class Steering:
     ) -> None:
         self._object = BpfObject(object_path("steer"), ("steer",), settings=bytes([stamped]))
         self._sockets = BpfMap(self._object.map_fd("sockets"), "=u4", "=u4")
-        addresses = BpfMap(self._object.map_fd("own"), "V16", "u1")
+        self._own = OwnAddresses(self._object.map_fd("own"))
         try:
-            for address in own:
-                addresses.put(np.void(address_key(address)), 1)
-            self._attachment = Attachment(interface, self._object.program_fd("steer"), hook)
+            self._own.set(own)
+            self._attachment = Held(interface, self._object.program_fd("steer"), hook)
         except BaseException:
             self._object.close()
             raise
+
+    def set_own(self, own: Iterable[IPv4Address | IPv6Address]) -> None:
+        """The host's own addresses are others now."""
+        self._own.set(own)
 
     def add_socket(self, queue: int, fd: int) -> None:
         """Give the packets of a queue to a socket, until it is closed."""
@@ -127,8 +196,7 @@ class Steering:
 
     def close(self) -> None:
         """Take the program off; the stack gets all packets again."""
-        with contextlib.suppress(GatewayError):
-            self._attachment.detach()
+        self._attachment.detach()
         self._object.close()
 
     def __enter__(self) -> Steering:

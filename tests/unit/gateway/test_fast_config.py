@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,9 @@ def test_everything_is_taken_over(tmp_path: Path) -> None:
     assert config.offload is not None
     assert (config.offload.folder, config.offload.capacity, config.offload.stay) == (Path("/sys/fs/bpf/x"), 100, True)
     told = config.for_host(
-        {0: b"\2\0\0\0\0\1", 1: b"\2\0\0\0\0\2"}, frozenset({IPv4Address("10.9.0.1")}), {0: 1500, 1: 1500}
+        {0: b"\2\0\0\0\0\1", 1: b"\2\0\0\0\0\2"},
+        {IPv6Address("fe80::9"), IPv4Address("10.9.0.1")},
+        {0: 1500, 1: 1500},
     )
     plain, far = told.next_hops
     assert (plain.port, plain.source_mac, plain.max_bytes, plain.tunnel) == (1, b"\2\0\0\0\0\2", 1514, None)
@@ -96,7 +98,9 @@ def test_everything_is_taken_over(tmp_path: Path) -> None:
         ("10.0.2.0/24", 0, 1),
         ("fd00::/16", 3, 2),
         ("10.9.0.1/32", 0, 0),
+        ("fe80::9/128", 0, 0),
         ("10.9.0.1/32", 3, 0),
+        ("fe80::9/128", 3, 0),
     ]
     assert told.tenants.by_port == {0: 0, 1: 3}
     assert told.tenants.addresses == {3: [IPv4Network("10.0.0.0/8"), IPv6Network("fd00::/16")]}
@@ -140,6 +144,16 @@ def test_little_is_enough(tmp_path: Path) -> None:
     assert config.offload is None
     many = load_fast(written(tmp_path, {"mode": "af_xdp", "ports": [{"interface": "a", "queues": 3}]}))
     assert many.frames >= 3 * 2 * many.ring_entries
+
+
+def test_every_queue_has_frames_to_receive_into(tmp_path: Path) -> None:
+    """A memory that the first queue's ring would take whole is refused, where queues share one."""
+    few = {"ports": [{"interface": "a", "queues": 2}, {"interface": "b"}], "ring_entries": 64, "frames": 3 * 64}
+    assert load_fast(written(tmp_path, {"mode": "af_xdp", **few})).frames == 192
+    with pytest.raises(ScenarioError, match="frames: 191 are too few: the rings for arrivals of all queues take 192"):
+        load_fast(written(tmp_path, {"mode": "af_xdp", **few, "frames": 191}))
+    alone = {"mode": "packet_mmap", "ports": [{"interface": "a"}, {"interface": "b"}], "frames": 64}
+    assert load_fast(written(tmp_path, alone)).frames == 64
 
 
 @pytest.mark.parametrize(

@@ -504,3 +504,17 @@ def test_a_daemon_fits_what_it_is_told_and_hears_what_changed() -> None:
     successor = Steering(pipeline)
     successor.adopt(steering.export())
     assert successor.policies()["revision"] == 2
+
+
+def test_a_decision_from_outside_outlasts_silence() -> None:
+    """Flows that the gateway decided about are forgotten when idle; what it was told about a flow is not."""
+    daemon = SteeredDaemon()
+    ask(daemon, op="policies.set", policies=POLICIES)
+    other = {**KEY, "source_port": 10}
+    ask(daemon, op="flows.install", flows=[{"key": other, "allow": False}])
+    daemon.send()
+    assert ask(daemon, op="stats")["result"]["stats"]["flows"] == 2
+    assert daemon.pipeline.flows.expire(10**18) == daemon.pipeline.flows.expired == 1
+    [left] = ask(daemon, op="flows.list")["result"]["flows"]
+    assert (left["key"], left["reason"]) == (other, "denied")
+    assert ask(daemon, op="flows.delete", keys=[other])["result"] == {"deleted": 1}

@@ -7,7 +7,10 @@ import os
 import signal
 import socket
 import time
+from ipaddress import ip_address
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +18,8 @@ from hypothesis import strategies as st
 from emulator.errors import GatewayError
 from emulator.model.profile import StationModel
 from gateway.forward_daemon import held_frames_of
-from gateway.interface import LineProperties, own_addresses, parse_line
-from gateway.loop import Loop, StopSignals, When
+from gateway.interface import LineProperties, host_addresses, own_addresses, parse_line
+from gateway.loop import HeldSignals, Loop, StopSignals, When
 from gateway.port import MemoryPort
 from gateway.ring import RingPort, plan_ring
 from gateway.timer import CLOCK_MONOTONIC, CLOCK_REALTIME, Timer
@@ -123,6 +126,40 @@ def test_signals_are_events() -> None:
     loop.close()
 
 
+def test_signals_wait_while_a_daemon_is_set_up_and_taken_down() -> None:
+    """What comes before the loop is there reaches it, and so does what nobody looked at; at the end nothing is left."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    loop, stops = Loop(), []
+    with HeldSignals():
+        for number in numbers:
+            os.kill(os.getpid(), number)
+        with StopSignals(loop, lambda: stops.append(1)):
+            loop.dispatch(loop.wait_idle())
+            os.kill(os.getpid(), signal.SIGTERM)
+        with StopSignals(loop, lambda: stops.append(2)):
+            loop.dispatch(loop.wait_idle())
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert stops == [1, 1, 1, 2]
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert signal.set_wakeup_fd(-1) == -1
+    loop.close()
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    """A daemon that was started by nohup outlives its terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        loop, stops = Loop(), []
+        with StopSignals(loop, lambda: stops.append(1)):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert loop.wait_idle(0) == []
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        loop.close()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @given(st.integers(60, 70_000), st.integers(1, 10_000), st.integers(1, 1 << 28))
 def test_ring_layout(frame_bytes: int, frames: int, limit_bytes: int) -> None:
     """Slots are aligned, hold the frame with what the kernel puts before it, and do not cross blocks."""
@@ -204,6 +241,16 @@ def test_an_uncertain_line_is_none(text: str) -> None:
 def test_own_addresses_include_loopback() -> None:
     """Addresses of all interfaces of this namespace."""
     assert "127.0.0.1" in {str(ip) for ip in own_addresses()}
+    assert own_addresses() == {ip for ip in host_addresses() if ip.version == 4}
+
+
+def test_addresses_of_one_link_are_known_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPv6 addresses come with the name of their link, where they hold on one only."""
+    address = SimpleNamespace(family=socket.AF_INET6, address="fe80::1%eth0")
+    other = SimpleNamespace(family=socket.AF_PACKET, address="02:00:00:00:00:01")
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth0": [address, other]})
+    assert host_addresses() == {ip_address("fe80::1")}
+    assert own_addresses() == frozenset()
 
 
 def test_a_slot_is_given_back_once() -> None:
