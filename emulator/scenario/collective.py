@@ -8,7 +8,20 @@ from pydantic import Field, model_validator
 
 from emulator.collectives import SCHEDULES, Collective
 from emulator.model import workload as model
-from emulator.scenario.fields import AsTuple, Count, Index, Names, Rate, Size, Sizes, Text, Time, at_least, refuse
+from emulator.scenario.fields import (
+    AsTuple,
+    Count,
+    Index,
+    Names,
+    Rate,
+    Size,
+    Sizes,
+    Text,
+    Time,
+    at_least,
+    at_most,
+    refuse,
+)
 from emulator.scenario.topology import Strict
 from emulator.scenario.workload_base import (
     Congestion,
@@ -23,6 +36,7 @@ from emulator.units import format_rate
 
 LEAVES = ("leaves-ring", "leaves-halving-doubling")
 """Schedules in which cards with slower links are leaves."""
+_REPETITIONS = at_most(1_000_000, "1 million")
 
 
 class CardSection(Strict):
@@ -63,7 +77,7 @@ class CollectivesSection(WorkloadSection):
     )
     operation: Literal["sum", "min", "max"] = choice_field(model.Collectives.operation, "How they are reduced.")
     congestion: Congestion = choice_field(model.Collectives.congestion, "Linux congestion control.")
-    buffer_bytes: Annotated[Size, at_least(65_536, "64 KiB")] = size_field(
+    buffer_bytes: Annotated[Size, at_least(65_536, "64 KiB"), at_most(1 << 30, "1 GiB")] = size_field(
         "buffer", model.Collectives.buffer_bytes, "Buffer of each socket, for sending and for receiving."
     )
     reduce_bps: Rate = with_unit(
@@ -122,10 +136,12 @@ class CollectiveSection(CollectivesSection):
         model.CollectiveRun.foretell_bytes,
         "Up to here sizes are predicted only, each twice the one before; 0 B: none.",
     )
-    iterations: Count = Field(
+    iterations: Annotated[Count, _REPETITIONS] = Field(
         default=model.CollectiveRun.iterations, description="How often each size is done; the mean counts."
     )
-    warm_up: Index = Field(default=model.CollectiveRun.warm_up, description="How often before that without counting.")
+    warm_up: Annotated[Index, _REPETITIONS] = Field(
+        default=model.CollectiveRun.warm_up, description="How often before that without counting."
+    )
 
     @model_validator(mode="after")
     def _ascending(self) -> CollectiveSection:
@@ -158,7 +174,9 @@ class CollectiveJobSection(CollectivesSection):
     noun = model.CollectiveJob
     kind: Literal["collective_job"]
     size_bytes: Message = size_field("size", model.CollectiveJob.size_bytes, "Of the buffer.")
-    rounds: Count = Field(default=model.CollectiveJob.rounds, description="How often it is done.")
+    rounds: Annotated[Count, _REPETITIONS] = Field(
+        default=model.CollectiveJob.rounds, description="How often it is done."
+    )
     detect_ns: Annotated[Time, at_least(1000, "1 us")] = time_field(
         "detect",
         model.CollectiveJob.detect_ns,

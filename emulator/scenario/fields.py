@@ -61,6 +61,17 @@ def at_least(minimum: int, text: str) -> AfterValidator:
     return AfterValidator(validate)
 
 
+def at_most(maximum: int, text: str) -> AfterValidator:
+    """Refuse a quantity above a maximum; *text* is the maximum with its unit."""
+
+    def validate(value: int) -> int:
+        if value > maximum:
+            raise refuse(f"must be at most {text}")
+        return value
+
+    return AfterValidator(validate)
+
+
 def _schema(description: str, *examples: object, **more: object) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "description": description, "examples": list(examples), **more})
 

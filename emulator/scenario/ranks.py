@@ -62,6 +62,8 @@ def _check_changes(workload: CollectiveJob) -> None:
     """Check that who leaves is there, and who joins is not."""
     later = {name for _, joins, _ in workload.changes for name in joins}
     there = {name for name in workload.ranks if name not in later}
+    if not there:
+        raise ScenarioError("nobody is there from the beginning", key="changes")
     for number, (_, joins, leaves) in enumerate(workload.changes):
         for name in (*joins, *leaves):
             if name not in workload.ranks:

@@ -59,7 +59,7 @@ def test_rings_in_any_order(order: list[int], pieces: int) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.integers(2, 14), st.integers(1, 5), st.sampled_from([ring_all_reduce, halving_doubling]), st.data())
 def test_slow_ranks_as_leaves(ranks: int, pieces: int, inner: Callable[[int], Schedule], data: st.DataObject) -> None:
-    """Any ranks may be slow; each of them sends the buffer once and receives it once."""
+    """Any ranks may be slow; each of them sends the buffer once and receives it once, and fast ones share them out."""
     slow = data.draw(st.lists(st.integers(0, ranks - 1), min_size=1, max_size=ranks - 1, unique=True))
     schedule = leaves(ranks, slow, inner, pieces)
     check(schedule)
@@ -69,6 +69,10 @@ def test_slow_ranks_as_leaves(ranks: int, pieces: int, inner: Callable[[int], Sc
         np.add.at(received, made.target, made.count)
     assert (sent[slow] == schedule.chunks).all()
     assert (received[slow] == schedule.chunks).all()
+    first = schedule.make(0)
+    hanging = np.bincount(first.target, minlength=ranks)[[rank for rank in range(ranks) if rank not in slow]]
+    assert hanging.sum() == len(slow)
+    assert hanging.max() - hanging.min() <= 1
 
 
 @settings(deadline=None, max_examples=40)

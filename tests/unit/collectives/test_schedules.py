@@ -98,13 +98,21 @@ def test_hamiltonian_rings_share_no_link(shape: tuple[int, ...]) -> None:
 
 
 def test_double_tree_keeps_ports_single() -> None:
-    """In the two trees, no rank but the roots sends twice, or receives twice, in a step on the way up or down."""
+    """In the two trees, no rank sends twice, or receives twice, in a step on the way up, or on the way down."""
     for ranks in (2, 3, 8, 17, 64):
         for made in double_binary_tree(ranks, 4):
             for upwards in (True, False):
-                ends = made.source if upwards else made.target
-                chosen = ends[made.reduce == upwards]
-                assert len(set(chosen.tolist())) == len(chosen), (ranks, upwards)
+                for ends in (made.source, made.target):
+                    chosen = ends[made.reduce == upwards]
+                    assert len(set(chosen.tolist())) == len(chosen), (ranks, upwards)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 6), (4, 8, 8), (5, 4, 2)])
+def test_buckets_load_all_links_alike_at_first(shape: tuple[int, ...]) -> None:
+    """Whatever the sides, in the first step, which moves most, every link carries as much as any other."""
+    made = build(Collective.ALL_REDUCE, "torus-buckets", shape).make(0)
+    assert len(set(made.count.tolist())) == 1
+    assert len(made) == 2 * len(shape) * int(np.prod(shape))
 
 
 def test_double_tree_divides_the_work() -> None:

@@ -23,6 +23,9 @@ workloads:
 """
 
 
+EVERYBODY = ", ".join(node.name for node in FABRICS["torus3d"](3, 2, 2).ends)
+
+
 def workload(keys: str = "iterations: 1", topology: str = "{kind: torus3d, x: 3, y: 2, z: 2}") -> CollectiveRun:
     [cell] = prepare_all(loads(SCENARIO.format(topology=topology, keys=keys), "f.yaml"))
     [found] = cell.cell.workloads
@@ -83,6 +86,10 @@ def test_words_for_several_hosts() -> None:
         ("cards: [{ranks: [x], message: 1 us}]", r"f.yaml:6: workloads\[0\].cards\[0\]: 'x' is none of the ranks"),
         ("algorithm: leaves-ring, collective: reduce", r"f.yaml:6: workloads\[0\]: 'leaves-ring' does no reduce: auto"),
         ("factor: 1", r"f.yaml:6: workloads\[0\].factor: must be at least 2"),
+        ("buffer: 32 KiB", r"f.yaml:6: workloads\[0\].buffer: must be at least 64 KiB"),
+        ("buffer: 2 GiB", r"f.yaml:6: workloads\[0\].buffer: must be at most 1 GiB"),
+        ("iterations: 1000001", r"f.yaml:6: workloads\[0\].iterations: must be at most 1 million"),
+        ("warm_up: 1000001", r"f.yaml:6: workloads\[0\].warm_up: must be at most 1 million"),
         (
             "collective: reduce_scatter, algorithm: halving",
             r"f.yaml:6: workloads\[0\].ranks: recursive halving needs a power of two, not 12 ranks",
@@ -104,6 +111,7 @@ def test_refusals(keys: str, message: str) -> None:
             r"workloads\[0\]: changes come one after the other, before the 9 rounds are over",
         ),
         ("[{after: 2, leave: c0_0_0}, {after: 2, leave: c1_0_0}]", r"changes come one after the other"),
+        (f"[{{after: 2, join: [{EVERYBODY}]}}]", r"workloads\[0\].changes: nobody is there from the beginning"),
         ("[{after: 2, leave: x}]", r"workloads\[0\].changes\[0\]: 'x' is none of the ranks"),
         ("[{after: 2, leave: c0_0_0}, {after: 3, leave: c0_0_0}]", r"changes\[1\]: 'c0_0_0' leaves and is not there"),
         ("[{after: 2, leave: c0_0_0}, {after: 3, join: c1_1_1}, {after: 4, join: c1_1_1}]", "is there already"),
