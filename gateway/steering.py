@@ -9,9 +9,10 @@ import numpy as np
 
 from emulator.messages import gateway as messages
 from gateway.dataplane.classify import Service
+from gateway.dataplane.decisions import OUTSIDE, Decisions
 from gateway.dataplane.edits import Deltas, Edits, delta_of_sums
 from gateway.dataplane.flow_key import FlowKey
-from gateway.dataplane.flows import OUTSIDE, Decisions, Flows
+from gateway.dataplane.flows import Flows
 from gateway.dataplane.pipeline import Configuration, Pipeline
 from gateway.dataplane.reasons import Reason
 from gateway.policies import configuration_of, mac_of, policies_of

@@ -8,48 +8,21 @@ has been idle, when room is needed, or when tenants, rules, services or routes c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gateway.dataplane.classify import Service
 from gateway.dataplane.counters import Counters
+from gateway.dataplane.decisions import OUTSIDE, Decisions
 from gateway.dataplane.edits import Deltas, Edits
 from gateway.dataplane.flow_key import NARROW, WIDE, FlowKey, narrow_keys, wide_keys
 from gateway.dataplane.headers import Headers
 from gateway.dataplane.lookup import MISSING, ExactTable
-from gateway.dataplane.memory import Bytes, Flags, Ints, Words
+from gateway.dataplane.memory import Flags, Ints, Words
 from gateway.dataplane.reasons import Reason
 
-OUTSIDE = -1
-"""Instead of a rule: the flow was decided from outside."""
-
 _PENDING_BATCHES = 256
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What was decided about some flows, one entry each.
-
-    Attributes:
-        reason: What becomes of their frames.
-        edits, deltas: What these leave with.
-        rule: The rule that decided.
-        service: The `Service` that they belong to.
-    """
-
-    reason: Bytes
-    edits: Edits
-    deltas: Deltas
-    rule: Ints
-    service: Ints
-
-    def take(self, rows: Ints) -> Decisions:
-        """Some of them."""
-        return Decisions(
-            self.reason[rows], self.edits.take(rows), self.deltas.take(rows), self.rule[rows], self.service[rows]
-        )
 
 
 class Flows:

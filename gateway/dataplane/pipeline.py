@@ -11,9 +11,10 @@ import numpy as np
 
 from gateway.dataplane.classify import SERVICE_PORTS, Classes, Classifier, Service, Tenants, classify, mark_spoofed
 from gateway.dataplane.counters import Counters
+from gateway.dataplane.decisions import Decisions
 from gateway.dataplane.edits import Edits, deltas_of
 from gateway.dataplane.encapsulate import WRAP_BYTES, Wraps, retag, unwrap, wrap
-from gateway.dataplane.flows import Decisions, Flows
+from gateway.dataplane.flows import Flows
 from gateway.dataplane.headers import TAG_BYTES, W_TARGET_PORTS, Headers
 from gateway.dataplane.lookup import MISSING
 from gateway.dataplane.memory import Bytes, Flags, Ints, Words, constant, integer, word
