@@ -45,6 +45,7 @@ class Faults:
         self._lock = threading.Lock()
         self._cut: dict[str, Link] = {}
         self._silent: dict[str, Link] = {}
+        self._disabled: dict[str, Link] = {}
         self._stopped: set[str] = set()
         self._down: set[str] = set()
         self._remembered: dict[str, list[Forgotten]] = {}
@@ -76,6 +77,19 @@ class Faults:
                 os.close(program)
             self._silent[link.name] = link
 
+    def disable(self, name: str) -> None:
+        """Turn a silent link off, so that both ends notice; it stays so until it is restored.
+
+        Raises:
+            LinkError: There is no such link, or it is not silent.
+        """
+        with self._lock:
+            link = link_named(self._fabric, name)
+            if link.name not in self._silent:
+                raise LinkError(f"link {name} is not silent, so it is not to be disabled")
+            self._disabled[link.name] = link
+            self._settle()
+
     def restore(self, name: str) -> None:
         """Make a link that was cut or silenced whole again.
 
@@ -90,6 +104,8 @@ class Faults:
             elif link.name in self._silent:
                 self._attach(link, -1)
                 del self._silent[link.name]
+                if self._disabled.pop(link.name, None):
+                    self._settle()
             else:
                 raise LinkError(f"link {name} is neither cut nor silent, so it cannot be restored")
 
@@ -156,9 +172,10 @@ class Faults:
 
     def _settle(self) -> None:
         """Take interfaces down and bring them up until they are as they should be."""
-        wanted = {self._dark_end(link) for link in self._cut.values()}
+        off = [*self._cut.values(), *self._disabled.values()]
+        wanted = {self._dark_end(link) for link in off}
         wanted |= {port.interface for name in self._stopped for port in self._made.ports[name]}
-        dark = {*self._cut.values(), *(link for name in self._stopped for link in self._fabric.links_of(name))}
+        dark = {*off, *(link for name in self._stopped for link in self._fabric.links_of(name))}
         if self._tables is not None:
             self._tables.lose(dark)
         self._tell(sorted(wanted - self._down), down=True)

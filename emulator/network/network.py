@@ -204,6 +204,18 @@ class Network:
         """Links without carrier, as the nodes of a routed fabric see it, by index in the fabric."""
         return self._rerouting.broken_links()
 
+    def silent_links(self) -> frozenset[int]:
+        """Links of a routed fabric with carrier over which nothing passes; takes 1 ms if there are any.
+
+        Raises:
+            LinkError: A kernel does not let us look.
+        """
+        return self._rerouting.silent_links()
+
+    def disable(self, link: str) -> None:
+        """Turn a link off that is of no use: both ends lose carrier, until it is restored (see `cut`)."""
+        self._faults.disable(link)
+
     def take_detour(self, detour: Detour | None) -> int:
         """Send packets of a routed fabric around broken links; None: by its own tables again.
 

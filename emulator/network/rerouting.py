@@ -6,6 +6,7 @@ from emulator.model.detour import Detour
 from emulator.model.routing import Routing
 from emulator.model.transition import transition
 from emulator.network.construction import Construction
+from emulator.network.line_check import silent_links
 from emulator.network.netlink import NetlinkSocket
 from emulator.network.tables import Tables
 from emulator.network.wiring import settled_interfaces
@@ -38,6 +39,11 @@ class Rerouting:
         return frozenset(
             number for number, ends in enumerate(links) if not all(running[port.interface] for port in ends)
         )
+
+    def silent_links(self) -> frozenset[int]:
+        """Links with carrier over which nothing passes, as frames show that are sent over all of them."""
+        broken = self.broken_links()
+        return silent_links(self._made, [one for one in range(len(self._made.plan.links)) if one not in broken])
 
     def take(self, detour: Detour | None) -> int:
         """Take a detour instead of the one before; None: none any more. Returns how many routes changed.

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from emulator.collectives.ways import Ways
 from emulator.engine.host import HostHandle
@@ -69,6 +70,14 @@ class Repair:
     routes: int = 0
 
 
+class RepairCall(Protocol):
+    """Has a fabric's manager send packets around what is broken."""
+
+    def __call__(self, *, closely: bool = False) -> Repair:
+        """Look for links without carrier, or also, closely, for those over which nothing passes; see `Repair`."""
+        ...
+
+
 def _no_stations(_source: str, _target: str) -> Sequence[StationModel]:
     return ()
 
@@ -106,7 +115,7 @@ class Context:
     stations: Callable[[str, str], Sequence[StationModel]] = _no_stations
     occasion: Occasion = field(default_factory=Occasion)
     ways: Ways | None = None
-    repair: Callable[[], Repair] | None = None
+    repair: RepairCall | None = None
     _undo: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _ports: Iterator[int] = field(default_factory=lambda: count(_FIRST_PORT), init=False, repr=False)
 

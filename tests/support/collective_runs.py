@@ -50,3 +50,17 @@ faults:
   - {at: 400 us, stop: l0_1}
   - {at: 420 us, stop: c2_1}
 """
+
+SILENT = """
+scenario: silent
+question: Do jobs go on where links go silent, which nobody notices who does not look closely?
+topology: {kind: torus3d, x: 3, y: 3, z: 1}
+limits: {wall: 600 s}
+workloads:
+  - {name: job, kind: collective_job, size: 256 KiB, rounds: 40, detect: 100 us, react: 50 us}
+  - {name: after, kind: probe, all_to_all: [gpu], interval: 72 us, duration: 1 ms}
+faults:
+  - {at: 60 us, cut: c0_0_0-c0_1_0, during: job}
+  - {at: 400 us, silence: c0_0_0-c1_0_0, during: job}
+  - {at: 400 us, silence: c1_1_0-c1_2_0, during: job}
+"""

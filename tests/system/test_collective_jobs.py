@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.experiment.run import RunOutcome
-from tests.support.collective_runs import APART, JOBS
+from tests.support.collective_runs import APART, JOBS, SILENT
 from tests.support.scenario_runs import figure, run_text
 
 pytestmark = pytest.mark.virtual
@@ -69,3 +69,27 @@ def test_the_larger_part_of_a_tree_goes_on(apart: RunOutcome) -> None:
     name = "fabric=tree"
     assert [figure(apart, "job", metric, name) for metric in ("rounds", "wrong", "interruptions")] == [24, 0, 1]
     assert figure(apart, "job", "ranks_0", name) == 3
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
+    """Nine cards: one link is cut, later two others go silent at once."""
+    return run_text(SILENT, tmp_path_factory.mktemp("silent"))
+
+
+def test_silent_links_are_found_and_gone_around(silent: RunOutcome) -> None:
+    """A stall that no carrier explains makes the manager send frames over all links: 1 ms later packets go around.
+
+    Verify: both silent links are found by the same look, all cards stay, every number is right, and what is restored
+    afterwards is whole again.
+    """
+    assert [figure(silent, "job", metric) for metric in ("rounds", "wrong", "interruptions")] == [40, 0, 2]
+    assert [figure(silent, "job", f"ranks_{number}") for number in (0, 1)] == [9, 9]
+    assert 100_000 <= figure(silent, "job", "detected_1") < 130_000
+    looked_ns, reacted_ns = 1_000_000, 50_000
+    resumed = figure(silent, "job", "resumed_1") - figure(silent, "job", "detected_1")
+    assert looked_ns + reacted_ns <= resumed < looked_ns + reacted_ns + 30_000
+    assert figure(silent, "job", "routes_1") > 0
+    assert figure(silent, "after", "lost") == 0
+    # Nobody is more than two links of 800 ns away.
+    assert figure(silent, "after", "delay_max") == pytest.approx(1_600, abs=4)

@@ -60,6 +60,8 @@ class _Job:
         self._eras: list[Era] = []
         self._interruptions: list[Interruption] = []
         self._lost: set[str] = set()
+        #: Links without carrier when the fabric was last repaired.
+        self._broken: tuple[str, ...] = ()
         self._wrong = 0
         self._state = self._prepared(names, ways)
 
@@ -150,8 +152,12 @@ class _Job:
             raise error
         self._session.disconnect()
         repair = self._context.repair()
+        if repair.broken == self._broken:
+            # Whatever keeps messages away has carrier.
+            repair = self._context.repair(closely=True)
         if not repair.broken:
             raise error
+        self._broken = repair.broken
         with Timer() as timer:
             timer.wait(self._workload.react_ns)
         self._lost |= repair.cut_off & set(self._state.names)
