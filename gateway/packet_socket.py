@@ -6,7 +6,7 @@ import contextlib
 import mmap
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from emulator.errors import GatewayError
 from emulator.linux.packet_filter import attach
@@ -28,12 +28,18 @@ _ETH_P_ALL = 0x0003
 _SOL_PACKET = 263
 _PACKET_RX_RING = 5
 _PACKET_STATISTICS = 6
+_PACKET_AUXDATA = 8
 _PACKET_VERSION = 10
 _PACKET_RESERVE = 12
 _PACKET_VNET_HDR = 15
 _PACKET_IGNORE_OUTGOING = 23
 _TPACKET_V2 = 1
 _SO_SNDBUFFORCE = 32
+
+# tpacket_auxdata: status, length, captured length, places of two headers, tag, type of the tag.
+_NOTE = struct.Struct("=IIIHHHH")
+NOTE_SPACE_BYTES = socket.CMSG_SPACE(_NOTE.size)
+"""Room for what the kernel says of a frame besides its bytes."""
 
 
 @contextlib.contextmanager
@@ -108,6 +114,24 @@ def begin(sock: socket.socket, interface: str) -> None:
     """Let frames arrive from now on; the socket never waits."""
     sock.setblocking(False)
     sock.bind((interface, _ETH_P_ALL))
+
+
+def ask_for_tags(sock: socket.socket) -> None:
+    """Let `recvmsg` say which VLAN tag the kernel took out of a frame: without that, a tagged one looks untagged."""
+    sock.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+
+
+def taken_tag(notes: Iterable[tuple[int, int, bytes]]) -> tuple[int, int] | None:
+    """The Ethernet type of the tag that was taken out of a frame, and what it said; None: there was none.
+
+    Args:
+        notes: What `recvmsg` returned with the frame.
+    """
+    for level, kind, data in notes:
+        if level == _SOL_PACKET and kind == _PACKET_AUXDATA and len(data) >= _NOTE.size:
+            status, _, _, _, _, tag, tag_type = _NOTE.unpack_from(data)
+            return (tag_type, tag) if status & SLOT_VLAN_VALID else None
+    return None
 
 
 def lost_since(sock: socket.socket) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from emulator.errors import GatewayError, MissingCapability
 
 _MAGIC = 0xCAFE4A11
+_SYSTEM = Path("/sys/fs/bpf")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,6 +39,9 @@ def make_folder(path: Path) -> None:
         if any(path.iterdir()):
             raise GatewayError(f"{path} is not in a BPF file system, and not empty: name another folder")
     except (OSError, ValueError) as error:
+        if path.is_relative_to(_SYSTEM) and not is_bpffs(_SYSTEM):
+            hint = f"mount one at {_SYSTEM} ('ip netns exec' hides the host's), or name a folder elsewhere"
+            raise MissingCapability("a BPF file system", hint) from None
         reason = error.strerror if isinstance(error, OSError) else error
         raise GatewayError(f"cannot make {path}: {reason}") from None
     if _libc.mount(b"bpf", os.fsencode(path), b"bpf", ctypes.c_ulong(0), b"mode=0700") != 0:

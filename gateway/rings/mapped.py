@@ -8,7 +8,6 @@ The slot's status word is the only synchronization with the kernel; see `gateway
 
 from __future__ import annotations
 
-import struct
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +36,7 @@ from gateway.rings.frames import Accounting, FrameError
 from gateway.rings.index import require_ordered_memory
 from gateway.rings.messages import FrameSender
 from gateway.rings.port import PortCounters
+from gateway.rings.tags import put_back
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
 _HEADER = np.dtype(
@@ -189,26 +189,15 @@ class MappedPort:
         self.counters.rx_frames += len(slots)
         self.counters.rx_bytes += int(lengths.sum())
         tagged = headers["status"] & SLOT_VLAN_VALID
-        if tagged.any():
-            self._put_tags_back(batch, headers, np.flatnonzero(tagged))
+        for number in np.flatnonzero(tagged).tolist():
+            tag_type, tag = int(headers["tag_type"][number]), int(headers["tag"][number])
+            put_back(batch, number, tag_type, tag, self.copies)
         cut = headers["captured"] != headers["length"]
         if cut.any():
             self.counters.cut_frames += int(np.count_nonzero(cut))
             batch.take(cut).release()
             batch = batch.take(~cut)
         return batch
-
-    def _put_tags_back(self, batch: Batch, headers: npt.NDArray[Any], which: Numbers) -> None:
-        """The kernel takes VLAN tags out of frames; put them where they were, which moves the addresses by a tag."""
-        memory = batch.memory
-        for number in which.tolist():
-            start = int(batch.offsets[number])
-            memory[start - VLAN_TAG_BYTES : start + 8] = memory[start : start + 12].copy()
-            tag = struct.pack("!HH", int(headers["tag_type"][number]) or 0x8100, int(headers["tag"][number]))
-            memory[start + 8 : start + 12] = np.frombuffer(tag, dtype=np.uint8)
-            batch.offsets[number] -= VLAN_TAG_BYTES
-            batch.lengths[number] += VLAN_TAG_BYTES
-            self.copies.count("VLAN tag", 1, 12)
 
     def send(self, batch: Batch) -> int:
         """See `Port.send`; frames of any memory are sent from where they lie."""

@@ -18,11 +18,12 @@ import numpy as np
 from emulator.errors import GatewayError
 from gateway.filter import Instruction
 from gateway.interface import check_interface, mac_address
-from gateway.packet_socket import begin, lost_since, opening, prepare
+from gateway.packet_socket import NOTE_SPACE_BYTES, ask_for_tags, begin, lost_since, opening, prepare, taken_tag
 from gateway.rings.batch import Batch, Memory
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting, FramePool
 from gateway.rings.port import PortCounters
+from gateway.rings.tags import put_back
 from gateway.rings.virtio import HEADER_BYTES, follow_frames
 
 _HEADROOM_BYTES = 128
@@ -74,6 +75,7 @@ class PlainPort:
             self.mac = mac_address(self._socket, interface)
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
             prepare(self._socket, _BUFFER_BYTES, accept)
+            ask_for_tags(self._socket)
             begin(self._socket, interface)
 
     def fileno(self) -> int:
@@ -86,9 +88,10 @@ class PlainPort:
         count = 0
         memory = self._pool.memory
         lengths = np.zeros(len(taken), dtype=np.int64)
+        tags: list[tuple[int, int, int]] = []
         for offset in taken.tolist():
             try:
-                data = self._socket.recv(_MOST_BYTES)
+                data, notes, _, _ = self._socket.recvmsg(_MOST_BYTES, NOTE_SPACE_BYTES)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -99,13 +102,18 @@ class PlainPort:
             lengths[count] = len(data) - HEADER_BYTES
             at = offset + _HEADROOM_BYTES
             memory[offset : offset + HEADER_BYTES] = memory[at - HEADER_BYTES : at]
+            if (tag := taken_tag(notes)) is not None:
+                tags.append((count, *tag))
             count += 1
         self._pool.release(taken[count:])
         offsets = taken[:count] + _HEADROOM_BYTES
         self.counters.wakeups += count + 1
         self.counters.rx_frames += count
         self.counters.rx_bytes += int(lengths[:count].sum())
-        return Batch(self._pool, offsets, lengths[:count], virtio=taken[:count])
+        batch = Batch(self._pool, offsets, lengths[:count], virtio=taken[:count])
+        for number, tag_type, identifier in tags:
+            put_back(batch, number, tag_type, identifier, self.copies)
+        return batch
 
     def send(self, batch: Batch) -> int:
         """See `Port.send`."""

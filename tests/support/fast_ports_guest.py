@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 from scapy.layers.inet import UDP
+from scapy.layers.l2 import Ether
 
 from gateway.client import ControlClient
-from tests.support.fast_guest import comes, datagram, routed, running, settings
+from tests.support.fast_guest import MODES, comes, datagram, routed, running, settings
 from tests.support.offload_guest import folder, next_ip
-from tests.support.rings_bed import GW_LEFT_MAC, GW_RIGHT_MAC, LEFT_MAC, RIGHT_MAC, may_make_namespaces
+from tests.support.rings_bed import (
+    GW_LEFT_MAC,
+    GW_RIGHT_MAC,
+    LEFT_MAC,
+    RIGHT_MAC,
+    SOL_PACKET,
+    may_make_namespaces,
+)
 
 pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces may not be made here")
 __all__ = ["folder"]  # a fixture
+PACKET_AUXDATA = 8
 POLICIES = {
     "tenants": [{"number": 0, "ports": [0, 1]}],
     "next_hops": [
@@ -85,6 +94,35 @@ def test_policies_reach_offloaded_flows(tmp_path: Path, folder: Path) -> None:
         figures = daemon.end()
     assert figures["pipeline"]["reasons"]["denied"]["frames"] == 1
     assert figures["offload"]["audit"]["agrees"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tags_tell_tenants(tmp_path: Path, mode: str) -> None:
+    """In each mode a tagged frame is its VLAN's tenant's, not that of its port, and leaves with its next hop's tag."""
+    config = settings(mode, tenants={"by_port": {"gl": 0}, "by_vlan": {"5": 3}}, rules=[{"allow": True, "tenant": 3}])
+    config["next_hops"]["r"]["vlan"] = 9
+    config["routes"] = [{"network": "0.0.0.0/0", "next_hop": "r", "tenant": tenant} for tenant in (0, 3)]
+    config["endpoints"] = []
+    with (
+        routed() as built,
+        built.raw(built.left, "lh") as left,
+        built.raw(built.right, "rh") as right,
+        running(built, tmp_path / "d", config) as daemon,
+    ):
+        plain = datagram(1000)
+        for tag in (b"", b"\x81\0\xe0\5", b"\x81\0\0\6"):
+            left.send(plain[:12] + tag + plain[12:])
+        right.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        while True:
+            data, [(_, _, note)], _, _ = right.recvmsg(2000, 100)
+            if data[12:14] == b"\x08\0":
+                break
+        assert (int.from_bytes(note[16:18], "little") & 0xFFF, Ether(data)[UDP].sport) == (9, 1000)
+        figures = daemon.end()
+    reasons = figures["pipeline"]["reasons"]
+    assert (reasons["forwarded"]["frames"], reasons["denied"]["frames"], reasons["no_tenant"]["frames"]) == (1, 1, 1)
+    classes = {one["tenant"]: one["frames"] for one in figures["pipeline"]["classes"]}
+    assert classes == {0: 1, 3: 1}
 
 
 @pytest.mark.parametrize("mode", ["af_xdp", "packet_mmap"])

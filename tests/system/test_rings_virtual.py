@@ -9,7 +9,7 @@ from tests.support.guest_tests import FOLDER, names_of, run_guests
 
 pytestmark = pytest.mark.virtual
 
-NAMES = ("rings", "offload", "fast", "fast_ports", "fast_control", "fast_upgrade", "fast_trouble")
+NAMES = ("rings", "offload", "fast", "fast_ports", "fast_control", "fast_upgrade")
 GUESTS = [FOLDER / f"{name}_guest.py" for name in NAMES]
 
 
