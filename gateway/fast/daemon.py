@@ -6,28 +6,24 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from emulator.errors import GatewayError, ScenarioError
+from emulator.errors import GatewayError
 from gateway.control import ControlServer
-from gateway.dataplane.pipeline import Configuration, Pipeline
-from gateway.fast.config import FastConfig, PortKind, load_fast
+from gateway.dataplane.pipeline import Pipeline
+from gateway.fast.config import FastConfig, PortKind
 from gateway.fast.forwarder import Forwarder
 from gateway.fast.links import LinkWatch
 from gateway.fast.offloader import Offloader
 from gateway.fast.ports import Ports
 from gateway.fast.standby import Standby
-from gateway.interface import host_addresses
+from gateway.fast.told import Told
 from gateway.loop import Handler, Loop, StopSignals
 from gateway.offload.flows import wait_for_processors
 from gateway.rings.port import Port
 from gateway.timer import CLOCK_MONOTONIC, Timer
-
-if TYPE_CHECKING:
-    from emulator.messages import gateway as messages
-    from gateway.fast.steering import FastSteering
 
 _OFFER_AGAIN_S = 0.001
 _LONGEST_DRAIN_NS = 1_000_000_000
@@ -36,19 +32,6 @@ _FLUSHES = 10_000
 """How often what was sent is looked after before the ports are given up."""
 _TURNS = 64
 """Turns between two looks at control socket and signals while frames keep coming."""
-_FIXED = (
-    "kind",
-    "ports",
-    "frames",
-    "ring_entries",
-    "headroom_bytes",
-    "hook",
-    "mode",
-    "busy_poll",
-    "offload",
-    "batch_frames",
-)
-"""What the ports were opened with."""
 _STEPS_PER_IDLE_TIME = 4
 _LONGEST_STEP_NS = 1_000_000_000
 
@@ -69,7 +52,6 @@ class FastDaemon:
         handed_over: Whether a successor has taken everything.
         began: Whether it was ready.
         handed: What was offered to a successor; None: nothing.
-        config: What is in force of the file.
     """
 
     mode = "fast"
@@ -89,22 +71,29 @@ class FastDaemon:
         self._final: dict[str, Any] | None = None
         self.handed_over = self.began = False
         self.handed: dict[str, Any] | None = None
-        self._path = path
-        self.config = config
         self._ports = ports
         self._control_path = control
         self._offloader = None
         if ports.offload is not None:
             self._offloader = Offloader(ports.offload, pipeline, [port.interface for port in config.ports])
-            self.rejected = self._offloader.revalidate()
         decided = None if self._offloader is None else self._offloader.flows_began
         self._pipeline = pipeline
-        self._steering: FastSteering | None = None
+        self._now_ns = 0
+        told = self._told = Told(path, config, ports, pipeline, self._offloader, lambda: self._now_ns)
+        # What can be asked of it, as `Reloadable` and `Steered`.
+        self.reload, self.policies, self.set_policies = told.reload, told.policies, told.set_policies
+        self.list_flows, self.install_flows = told.list_flows, told.install_flows
+        self.delete_flows = told.delete_flows
         self._forwarder = Forwarder(ports.queues, pipeline, config.batch_frames, decided)
         self._step_ns = min(_LONGEST_STEP_NS, config.idle_ns // _STEPS_PER_IDLE_TIME)
         self._stopping = False
         self._answered = False
-        self._now_ns = self._drain_until_ns = 0
+        self._drain_until_ns = 0
+
+    @property
+    def config(self) -> FastConfig:
+        """What is in force of the file."""
+        return self._told.config
 
     def stats(self) -> dict[str, Any]:
         """See `Controlled`."""
@@ -122,7 +111,7 @@ class FastDaemon:
             audit = ports.offload.flows.audit(repair=True)
             figures["offload"] = {
                 **self._offloader.as_json(),
-                "rejected": self.rejected,
+                "rejected": self._told.rejected,
                 "audit": audit.as_json(),
             }
         return figures
@@ -134,74 +123,6 @@ class FastDaemon:
         self._forwarder.draining = True
         if self._ports.offload is not None and not self._stays():
             self._ports.offload.flows.clear()
-
-    def reload(self) -> dict[str, Any]:
-        """Read the configuration again; on errors nothing changes. Flows are decided anew, known or offloaded.
-
-        Raises:
-            ScenarioError: It is wrong, or wants other ports than those that are open.
-        """
-        config = load_fast(self._path)
-        for name in _FIXED:
-            if getattr(config, name) != getattr(self.config, name):
-                raise ScenarioError("this cannot change while the daemon runs", file=str(self._path), key=name)
-        try:
-            # Policies from elsewhere end here: what holds now is the file, and whoever asks for policies is told so.
-            if self._steering is not None:
-                self._steering.tell(config.configuration)
-            else:
-                self._pipeline.configure(self._fitted(config.configuration))
-        except ValueError as error:
-            raise ScenarioError(str(error), file=str(self._path)) from None
-        self.config = config
-        self._leave_to_stack()
-        rejected = 0
-        if self._offloader is not None:
-            rejected = self._offloader.revalidate()
-            self.rejected += rejected
-        return {"rules": len(config.configuration.rules), "offloaded_flows_removed": rejected}
-
-    def _fitted(self, told: Configuration) -> Configuration:
-        """A configuration as it has to be on this host, whose addresses may be others than before."""
-        return self.config.fitted(told, self._ports.macs, host_addresses(), self._ports.mtus)
-
-    def _leave_to_stack(self) -> None:
-        """Let the stack have what is for the host itself, as addresses and tunnels' ends are now."""
-        own = host_addresses() - set(self._pipeline.configuration.tunnel_ends)
-        for steer in self._ports.steers:
-            steer(own)
-
-    @property
-    def _steered(self) -> FastSteering:
-        # What checks messages takes longer to load than everything else here, so it is loaded when it is needed.
-        if self._steering is None:
-            from gateway.fast.steering import FastSteering
-
-            self._steering = FastSteering(self._pipeline, self._offloader, self.config.configuration, self._fitted)
-        self._steering.now_ns = self._now_ns
-        return self._steering
-
-    def policies(self, known: int | None = None) -> dict[str, Any]:
-        """See `Steered`; revision 0 is what the file says."""
-        return self._steered.policies(known)
-
-    def set_policies(self, policies: messages.Policies, if_revision: int | None) -> int:
-        """See `Steered`."""
-        revision = self._steered.set_policies(policies, if_revision)
-        self._leave_to_stack()
-        return revision
-
-    def list_flows(self, after: int, limit: int, tenant: int | None) -> dict[str, Any]:
-        """See `Steered`."""
-        return self._steered.list_flows(after, limit, tenant)
-
-    def install_flows(self, flows: Sequence[messages.Flow]) -> int:
-        """See `Steered`."""
-        return self._steered.install_flows(flows)
-
-    def delete_flows(self, keys: Sequence[messages.FlowKey] | None) -> int:
-        """See `Steered`."""
-        return self._steered.delete_flows(keys)
 
     def hand_over(self) -> tuple[dict[str, Any], list[int]]:
         """See `Upgradable`: closes the ports, since a queue has one owner; what comes meanwhile the successor collects.
@@ -227,7 +148,7 @@ class FastDaemon:
         state = {
             "kind": self.mode,
             "interfaces": [port.interface for port in self.config.ports],
-            "steering": self._steered.export(),
+            "steering": self._told.export(),
             "counters": self._pipeline.counters.export(),
         }
         self.handed = state
@@ -252,11 +173,7 @@ class FastDaemon:
             GatewayError: That does not fit this daemon.
         """
         self._pipeline.counters.restore(state["counters"])
-        try:
-            self._steered.adopt(state["steering"])
-        except ValueError as error:
-            raise GatewayError(f"what the daemon before was told does not fit: {error}") from None
-        self._leave_to_stack()
+        self._told.adopt(state["steering"])
 
     def forward(self, standby: Standby) -> None:
         """Forward what was collected while nobody served the ports, and collect no more."""
