@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emulator.errors import EmulatorError, ScenarioError
+from emulator.errors import EmulatorError, HostError, ScenarioError
 from gateway.client import request
 from gateway.config import load_neighbours, load_station
 from gateway.control import Op
@@ -156,5 +157,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EmulatorError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(json.dumps(figures) + "\n")
+    return _tell(json.dumps(figures) + "\n")
+
+
+def _tell(text: str) -> int:
+    """Print, and say so in one line if that cannot be; the exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # What the interpreter still has to write at its end would fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0  # whoever read it has read enough
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        return HostError.exit_code
     return 0
