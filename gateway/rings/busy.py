@@ -22,14 +22,16 @@ from emulator.errors import MissingCapability
 from gateway.rings.napi import NapiControl, NapiSettings
 
 MANY, LITTLE = 128, 32
-"""A batch of so many frames begins it, and one of fewer than that ends it."""
-SPELL_NS = 100_000
+"""Some batches of so many frames in a row begin it, and one of fewer than that ends it."""
+IN_A_ROW = 8
+SPELL_NS = 50_000
 """How long one call polls."""
-FEW = 100
+FEW = 50
 """A spell that brings fewer frames has found the queue empty: a batch is not waited for."""
 
 KEPT_OFF = NapiSettings(1, 5_000_007)
 """While it lasts. No other has quite this time, so what a killed process left is recognized."""
+_YIELDS = 40
 _AT_FIRST = NapiSettings(0, 0)
 _IO_URING_SETUP, _IO_URING_ENTER, _IO_URING_REGISTER = 425, 426, 427
 _GETEVENTS, _EXT_ARG = 1, 8
@@ -56,6 +58,8 @@ class BusyPoll:
 
     Attributes:
         active: It is now.
+        begun: How often it began.
+        yields: How often the kernel's thread may still be let run, for it to let go of the queue.
 
     Raises:
         MissingCapability: The kernel cannot do this.
@@ -67,6 +71,7 @@ class BusyPoll:
         self._napi = 0
         self._refused = False
         self.active = False
+        self.begun = self.yields = self._in_a_row = 0
         self._ring = _call(_IO_URING_SETUP, ctypes.c_uint(1), ctypes.create_string_buffer(_PARAMETERS_BYTES))
         if self._ring < 0:
             reason = os.strerror(ctypes.get_errno())
@@ -77,6 +82,18 @@ class BusyPoll:
             os.close(self._ring)
             raise MissingCapability("busy polling", f"it needs Linux 6.13 ({error.strerror})") from None
         self._spell, self._moment = (_Wait(time_ns) for time_ns in (SPELL_NS, 0))
+
+    def received(self, frames: int) -> None:
+        """Begin or end, by how many frames the last batch had."""
+        if self.active:
+            if frames < LITTLE:
+                self._in_a_row = 0
+                self.end()
+        elif frames:
+            # Between two batches nothing waits if it is a thread on the same processor that brings them.
+            self._in_a_row = self._in_a_row + 1 if frames >= MANY else 0
+            if self._in_a_row >= IN_A_ROW:
+                self.begin()
 
     def begin(self) -> None:
         """Poll from now on, unless the kernel does not let us: then never."""
@@ -90,6 +107,8 @@ class BusyPoll:
             self._register(prefer=1)
             self._control.write(self._napi, KEPT_OFF)
             self.active = True
+            self.begun += 1
+            self.yields = _YIELDS
         except OSError:
             self._refused = True
             self.end()
@@ -119,9 +138,9 @@ class BusyPoll:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
-    def as_json(self) -> dict[str, bool]:
+    def as_json(self) -> dict[str, int]:
         """How it is, as plain data."""
-        return {"active": self.active, "refused": self._refused}
+        return {"active": self.active, "refused": self._refused, "begun": self.begun}
 
     def close(self) -> None:
         """Leave it to the kernel for ever."""

@@ -30,7 +30,7 @@ from emulator.errors import GatewayError
 from gateway.interface import check_interface, mac_address
 from gateway.rings import xsk_abi as abi
 from gateway.rings.batch import Batch
-from gateway.rings.busy import FEW, LITTLE, MANY, BusyPoll
+from gateway.rings.busy import FEW, BusyPoll
 from gateway.rings.copies import CopyLedger, Crossing
 from gateway.rings.frames import Accounting
 from gateway.rings.index import RingMemory
@@ -43,7 +43,6 @@ _SEND_BUFFER_BYTES = 1 << 28
 """Frames on their way through the kernel are charged to the socket; the rings are to be the limit."""
 
 _TRY_AGAIN = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOBUFS})
-_MOST_VAIN = 4
 _DOWN = frozenset({errno.ENETDOWN, errno.ENXIO})
 
 
@@ -197,25 +196,21 @@ class XskPort:
         if self._rings.fill.needs_wakeup():
             self._wake(self._poll)
         if busy is not None:
-            if len(batch) < LITTLE:
-                busy.end()
-            elif len(batch) >= MANY and not busy.active:
-                busy.begin()
+            busy.received(len(batch))
         return batch
 
     def _gather(self, busy: BusyPoll, limit: int) -> None:
         """Poll the queue until there is a whole batch, or no more waits."""
         rx = self._rings.rx
         waiting = rx.waiting()
-        vain = 0
         while waiting < limit:
             self._wake(busy.poll)
             before, waiting = waiting, rx.waiting()
             if waiting - before < FEW:
-                if waiting >= LITTLE or vain == _MOST_VAIN:
+                if waiting or not busy.yields:
                     return
-                # The kernel's thread may hold the queue, and lets go of it as soon as it runs.
-                vain += 1
+                # The kernel's thread may still hold the queue, and lets go of it as soon as it runs.
+                busy.yields -= 1
                 os.sched_yield()
             self.core.refill()
 
