@@ -107,7 +107,10 @@ def inside(folder: str, rounds: str) -> Figures:
         for node in fabric.hosts:
             _run("ip", "-n", node.name, "neighbour", "flush", "all")
         with stock_ryu(base / "ryu.log", *_RYU) as (openflow, client), _bridge(ovs, fabric, openflow):
-            wait_for(lambda: bool(client.get(f"/stats/flow/{switch.dpid}")[str(switch.dpid)]), "Ryu has no switch")
+            wait_for(lambda: client.get("/stats/switches") == [switch.dpid], "Ryu has no switch")
+            wait_for(
+                lambda: bool(client.get(f"/stats/flow/{switch.dpid}")[str(switch.dpid)]), "Ryu's entries are not there"
+            )
             take("ryu")
     return figures
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+_WIDTH = 54
+"""Room for the longest name of a row."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -17,7 +20,7 @@ class Row:
 
     def __str__(self) -> str:
         low, middle, high = self.values
-        return f"{self.what:<48} min {low:8.3f}  median {middle:8.3f}  max {high:8.3f}  {self.note}".rstrip()
+        return f"{self.what:<{_WIDTH}} min {low:9.3f}  median {middle:9.3f}  max {high:9.3f}  {self.note}".rstrip()
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
