@@ -38,7 +38,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
 
 
 def main() -> int:
-    """Run the named benchmarks, or all."""
+    """Run the named benchmarks, or all; one that fails does not keep the others from running."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Speed as ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each (default: 3)")
@@ -46,16 +46,19 @@ def main() -> int:
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown or arguments.rounds < 1:
         parser.error(f"unknown benchmark {unknown[0]!r}" if unknown else "--rounds is at least 1")
-    try:
-        for name in arguments.names or BENCHMARKS:
-            sys.stdout.write(f"{name}\n")
-            for row in BENCHMARKS[name](arguments.rounds):
-                sys.stdout.write(f"  {row}\n")
-                sys.stdout.flush()
-    except EmulatorError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
-    return 0
+    status = 0
+    for name in arguments.names or BENCHMARKS:
+        sys.stdout.write(f"{name}\n")
+        sys.stdout.flush()
+        try:
+            rows = BENCHMARKS[name](arguments.rounds)
+        except EmulatorError as error:
+            sys.stderr.write(f"error: {name}: {error}\n")
+            status = status or error.exit_code
+            continue
+        sys.stdout.write("".join(f"  {row}\n" for row in rows))
+        sys.stdout.flush()
+    return status
 
 
 if __name__ == "__main__":
