@@ -52,6 +52,11 @@ class Steering:
         self._is_from_outside = False
         self.now_ns = 0
 
+    @property
+    def told(self) -> Configuration:
+        """What the pipeline was told last, before it was fitted to the host."""
+        return self._told
+
     def tell(self, told: Configuration) -> None:
         """Take a configuration over that does not come from the control socket.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -112,12 +112,18 @@ class Pipeline:
             [0, *(-1 if hop.tunnel else int(hop.vlan != 0) for hop in configuration.next_hops)], np.int64
         )
         self._shapes = any(hop.vlan or hop.tunnel for hop in configuration.next_hops)
-        self._least_max_bytes = integer(min((hop.max_bytes for hop in configuration.next_hops), default=0))
+        self._least_max_bytes = _least_max_bytes(self.routes)
         self._tunnel_ends = np.array(sorted(int(address) for address in configuration.tunnel_ends), np.int64)
         self.flows.clear()
         if configuration.flow_capacity != self.flows.capacity:
             self.flows = Flows(configuration.flow_capacity, self.counters)
         self.configuration = configuration
+
+    def change_limits(self, next_hops: Sequence[NextHop]) -> None:
+        """Take over next hops that differ in the longest frames that they take only; what was decided stays."""
+        self.routes = Routes(self.routes.routes, next_hops)
+        self._least_max_bytes = _least_max_bytes(self.routes)
+        self.configuration = replace(self.configuration, next_hops=next_hops)
 
     def process(
         self,
@@ -294,6 +300,10 @@ def _not_ours(headers: Headers, own: Flags) -> None:
     foreign = ~own & (headers.reason != Reason.RUNT)
     group = (headers.target_mac & _GROUP_BIT) != 0
     headers.reason[foreign] = np.where(group[foreign], Reason.GROUP, Reason.NOT_FOR_US)
+
+
+def _least_max_bytes(routes: Routes) -> Ints:
+    return integer(min((hop.max_bytes for hop in routes.next_hops), default=0))
 
 
 def _mac(number: int, mac: bytes) -> Words:

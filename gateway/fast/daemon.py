@@ -222,6 +222,7 @@ class FastDaemon:
         links.empty()
         if self._final is None:
             self._ports.check()
+            self._told.interfaces_changed()
 
     def _step(self, timer: Timer) -> None:
         now_ns = self._time_ns()

@@ -191,15 +191,19 @@ class Offloader:
             and isinstance(key.target, IPv4Address)
         )
 
-    def revalidate(self) -> int:
+    def revalidate(self, *, forgotten: bool = True) -> int:
         """Decide again about all offloaded flows, and remove those that would be decided otherwise.
 
         For flows that another daemon left, and after the configuration changed.
 
+        Args:
+            forgotten: The pipeline knows nothing any more of the flows that it had.
+
         Returns:
             How many were removed.
         """
-        self._begin()
+        if forgotten:
+            self._begin()
         flows = self._offload.flows.conversations()
         wrong = [flow for flow in flows if flow.ingress not in self._numbers]
         for ingress, index in enumerate(self._indices):

@@ -56,6 +56,21 @@ class Ports:
         """All batch ports, with the number of the port that each belongs to."""
         return [(number, port) for number, queues in enumerate(self.queues) for port in queues]
 
+    def read_mtus(self) -> bool:
+        """See how long packets may be; whether anything is otherwise than before.
+
+        Raises:
+            GatewayError: An interface is gone.
+        """
+        before = dict(self.mtus)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            for number, name in enumerate(self.indices):
+                try:
+                    self.mtus[number] = mtu_bytes(probe, name)
+                except OSError as error:
+                    raise GatewayError(f"cannot ask for the MTU of {name}: {error.strerror}") from None
+        return self.mtus != before
+
     def check(self) -> None:
         """Make sure that packets still come.
 
@@ -87,13 +102,8 @@ def open_ports(config: FastConfig, own: Collection[Address]) -> Ports:
     """
     ports = Ports()
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            for number, settings in enumerate(config.ports):
-                ports.indices[settings.interface] = interface_index(settings.interface)
-                try:
-                    ports.mtus[number] = mtu_bytes(probe, settings.interface)
-                except OSError as error:
-                    raise GatewayError(f"cannot ask for the MTU of {settings.interface}: {error.strerror}") from None
+        ports.indices = {one.interface: interface_index(one.interface) for one in config.ports}
+        ports.read_mtus()
         if config.kind is PortKind.AF_XDP:
             _open_xsk(ports, config, own)
         else:

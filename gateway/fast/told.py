@@ -92,6 +92,14 @@ class Told:
             self.rejected += rejected
         return {"rules": len(config.configuration.rules), "offloaded_flows_removed": rejected}
 
+    def interfaces_changed(self) -> None:
+        """Interfaces may carry longer packets than before, or shorter ones: frames are to fit."""
+        if self._ports.read_mtus():
+            told = self.config.configuration if self._steering is None else self._steering.told
+            self._pipeline.change_limits(self._fitted(told).next_hops)
+            if self._offloader is not None:
+                self.rejected += self._offloader.revalidate(forgotten=False)
+
     def _fitted(self, told: Configuration) -> Configuration:
         """A configuration as it has to be on this host, whose addresses may be others than before."""
         return self.config.fitted(told, self._ports.macs, host_addresses(), self._ports.mtus)

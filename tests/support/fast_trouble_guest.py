@@ -23,7 +23,7 @@ from scapy.packet import Raw
 from gateway.client import ControlClient
 from tests.support.fast_guest import REPOSITORY, comes, datagram, routed, running, settings
 from tests.support.offload_guest import folder
-from tests.support.rings_bed import GW_RIGHT_MAC, RIGHT_MAC, Bed, may_make_namespaces
+from tests.support.rings_bed import GW_LEFT_MAC, GW_RIGHT_MAC, LEFT_MAC, RIGHT_MAC, Bed, may_make_namespaces
 
 pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces may not be made here")
 __all__ = ["folder"]  # a fixture
@@ -215,6 +215,37 @@ def test_a_program_that_was_taken_off_is_missed(tmp_path: Path, folder: Path) ->
         _, errors = daemon.process.communicate(timeout=60)
         assert errors == "error: somebody took the gateway's XDP program off gl\n"
         assert daemon.process.returncode == 6
+
+
+@pytest.mark.parametrize("offloaded", [False, True])
+def test_frames_fit_what_an_interface_carries_now(tmp_path: Path, folder: Path, offloaded: bool) -> None:
+    """When an interface's MTU shrinks, packets that are too long for it are counted; when it grows they pass again."""
+    more = {"offload": {"folder": str(folder), "capacity": 64}} if offloaded else {}
+    head = Ether(src=LEFT_MAC, dst=GW_LEFT_MAC) / IP(src="10.0.1.1", dst="10.0.2.7")
+    long = bytes(head / UDP(sport=1000, dport=9999) / Raw(bytes(1200)))
+    denied = {"tenant": 0, "protocol": 17, "source": "10.0.1.1", "target": "10.0.2.7", "source_port": 7}
+    denied["target_port"] = 9999
+    with (
+        routed() as built,
+        built.raw(built.left, "lh") as left,
+        built.raw(built.right, "rh") as right,
+        running(built, tmp_path / "d", settings("af_xdp", **more)) as daemon,
+        ControlClient(daemon.control) as client,
+    ):
+        client.call("flows.install", flows=[{"key": denied, "allow": False}])
+        for mtu, reaches in ((1500, True), (1000, False), (1500, True)):
+            built.gw.run(["ip", "link", "set", "gr", "mtu", str(mtu)])
+            client.call("stats")
+            for _ in range(3):
+                left.send(long)
+                assert comes(right, 1000, 5.0 if reaches else 0.2) is reaches
+        left.send(datagram(7))
+        assert not comes(right, 7, 0.2), "what was told of a flow holds on"
+        figures = daemon.end()
+    reasons = {name: one["frames"] for name, one in figures["pipeline"]["reasons"].items() if one["frames"]}
+    assert (reasons["too_long"], reasons["denied"]) == (3, 1)
+    if offloaded:
+        assert figures["offload"]["outcomes"]["hit"] + reasons["forwarded"] == 6
 
 
 @pytest.mark.parametrize("mode", ["af_xdp", "packet_mmap"])
