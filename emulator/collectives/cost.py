@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from emulator.collectives.clocks import Burst, Clocks
 from emulator.collectives.courses import Course, courses_of
-from emulator.collectives.follow import Costs, follow
+from emulator.collectives.follow import Costs, follow, pieces_of
 from emulator.collectives.messages import Messages, messages_of, stages_of
 from emulator.collectives.schedule import Collective, Integers, Schedule, chunk_edges
 from emulator.collectives.ways import Numbers, WayFinder, Ways
@@ -32,7 +32,7 @@ from emulator.model.routing import Passage
 from emulator.model.theory import tcp_goodput_bps
 
 MOST_FOLLOWED = 200_000
-"""Messages of schedules that are predicted message by message: each costs some ten microseconds of computing."""
+"""Most messages, or pieces of them, that are followed: each costs some ten microseconds of computing."""
 
 _ROUNDS_FOLLOWED = 3
 """Rounds after which each takes as long as the one before, or nearly so."""
@@ -108,6 +108,7 @@ class CostModel:
         message_ns: Time that every message costs its sender besides the network, in ns, of all ranks or of each.
         reduce_bps: Rate at which a rank adds up what arrives, in bit/s, of all ranks or of each; 0: it takes no time.
         chunk_bytes: A sender handles a message in chunks of this size, each of which costs it that time; 0: whole.
+        window_bytes: What a connection may have under way; 0: there is no limit.
 
     Raises:
         ScenarioError: A node has two ranks, or does not exist.
@@ -120,7 +121,9 @@ class CostModel:
         message_ns: npt.ArrayLike = 0.0,
         reduce_bps: npt.ArrayLike = 0.0,
         chunk_bytes: npt.ArrayLike = 0.0,
+        window_bytes: int = 0,
     ) -> None:
+        self._window_bytes = window_bytes
         unknown = [node for node in nodes if node not in routing.fabric.by_name]
         if unknown or len(set(nodes)) != len(nodes):
             raise ScenarioError(f"there is no node {unknown[0]!r}" if unknown else "a node has two ranks", key="ranks")
@@ -152,9 +155,10 @@ class CostModel:
         """
         estimate = self.estimate(schedule, size_bytes, item_bytes)
         messages, sizes = self._messages(schedule, size_bytes, item_bytes)
-        if not 0 < len(messages) <= MOST_FOLLOWED:
+        pieces = int(pieces_of(sizes, self._window_bytes).sum())
+        if not 0 < pieces <= MOST_FOLLOWED:
             return estimate
-        few = max(1, min(rounds, _ROUNDS_FOLLOWED, MOST_FOLLOWED // len(messages)))
+        few = max(1, min(rounds, _ROUNDS_FOLLOWED, MOST_FOLLOWED // pieces))
         ends_ns = follow(messages, stages_of(messages), self._costs(schedule, messages, sizes), few)
         again_ns = (ends_ns[-1] - ends_ns[0]) / (few - 1) if few > 1 else ends_ns[0]
         time_ns = (ends_ns[-1] + (rounds - few) * again_ns) / rounds
@@ -248,6 +252,7 @@ class CostModel:
             carried=sizes + np.ceil(sizes / payload) * around,
             prepare_ns=self._preparing_ns(messages.source, sizes),
             compute_ns=np.where(messages.reduce, sizes * self._adding_ns[messages.target], 0.0),
+            pieces=pieces_of(sizes, self._window_bytes),
         )
 
     def _bursts(self, schedule: Schedule, messages: Messages, sizes: Integers) -> Iterator[tuple[Burst, Numbers]]:

@@ -5,6 +5,8 @@ frames come to it, as a queue does; a message begins on the next link a frame af
 messages in the order in which they came, one after the other. Things at the same moment happen in the order in which
 they became possible.
 
+A message that is larger than a connection's window leaves piece by piece, and so shares links with others.
+
 So parts of a buffer that go their own ways get out of step: a card has something else to add when a message comes, a
 link another part's message to carry, everybody behind waits, and each rank waits in another order. A model that goes
 from step to step (`clocks`) cannot see that.
@@ -22,9 +24,13 @@ import numpy as np
 
 from emulator.collectives.courses import Course
 from emulator.collectives.messages import Messages, Stages, connection_orders
+from emulator.collectives.schedule import Integers
 from emulator.collectives.ways import Numbers
 
-_PREPARED, _AT_LINK, _ARRIVED, _ADDED = range(4)
+_PREPARED, _AT_LINK, _ARRIVED, _ACKNOWLEDGED, _ADDED = range(5)
+_UNDER_WAY = 2
+"""Pieces of a message that are under way at the same time."""
+_MOST_PIECES = 8
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Costs:
         carried: Bytes of each message on the line, headers included.
         prepare_ns: From when each can be sent until it is.
         compute_ns: How long its target adds it up; 0: it takes no time.
+        pieces: In how many pieces each leaves, see `pieces_of`.
     """
 
     courses: Sequence[Course]
@@ -46,6 +53,20 @@ class Costs:
     carried: Numbers
     prepare_ns: Numbers
     compute_ns: Numbers
+    pieces: Integers
+
+
+def pieces_of(sizes: Integers, window_bytes: int) -> Integers:
+    """In how many pieces messages leave: two of them fill the window, unless they would be too many.
+
+    Args:
+        sizes: Of the messages, in bytes.
+        window_bytes: What a connection may have under way; 0: there is no limit.
+    """
+    if not window_bytes:
+        return np.ones_like(sizes)
+    pieces = np.minimum(_MOST_PIECES, -(-_UNDER_WAY * sizes // window_bytes))
+    return np.where(sizes > window_bytes, pieces, 1)
 
 
 def follow(messages: Messages, stages: Stages, costs: Costs, rounds: int = 1) -> list[float]:
@@ -82,7 +103,11 @@ class _Pursuit:
         self._courses = [course.hops for course in costs.courses]
         self._rates: list[float] = costs.rates.tolist()
         self._frame: list[float] = costs.frame.tolist()
-        self._carried: list[float] = costs.carried.tolist()
+        #: Of each piece.
+        self._carried: list[float] = (costs.carried / costs.pieces).tolist()
+        self._pieces: list[int] = costs.pieces.tolist()
+        self._to_hand_over: dict[int, int] = {}
+        self._to_come: dict[int, int] = {}
         self._prepare_ns: list[float] = costs.prepare_ns.tolist()
         self._compute_ns: list[float] = costs.compute_ns.tolist()
         #: Messages of each connection in their order, whose turn it is, and whether it can leave.
@@ -113,6 +138,8 @@ class _Pursuit:
             self._now, _, what, message, hop, end = heapq.heappop(self._events)
             if what == _ARRIVED:
                 self._arrive(message)
+            elif what == _ACKNOWLEDGED:
+                self._hand_over(message)
             elif what == _ADDED:
                 self._done(self._arrives_in[message])
             elif what == _AT_LINK:
@@ -171,15 +198,47 @@ class _Pursuit:
         """Let a message leave, and those behind it in its connection, if it is its turn."""
         self._ready[message] = 1
         connection = self._connection[message]
+        self._leave(connection)
+
+    def _leave(self, connection: int) -> None:
         order = self._orders[connection]
         while self._ready[order[self._turn[connection]]]:
-            following = order[self._turn[connection]]
-            self._turn[connection] = (self._turn[connection] + 1) % len(order)
-            self._ready[following] = 0
-            self._cross(following, 0, self._now)
-            self._done(self._sends_in[following])
+            message = order[self._turn[connection]]
+            self._ready[message] = 0
+            pieces = self._pieces[message]
+            for _ in range(min(pieces, _UNDER_WAY)):
+                self._cross(message, 0, self._now)
+            if pieces > 1:
+                self._to_come[message] = pieces
+            if pieces > _UNDER_WAY:
+                self._to_hand_over[message] = pieces - _UNDER_WAY
+                return
+            self._left_behind(connection, message)
+
+    def _left_behind(self, connection: int, message: int) -> None:
+        """Note that a message is under way, so that it is the next one's turn."""
+        self._turn[connection] = (self._turn[connection] + 1) % len(self._orders[connection])
+        self._done(self._sends_in[message])
+
+    def _hand_over(self, message: int) -> None:
+        """Let the next piece of a message leave, if there is one."""
+        left = self._to_hand_over.get(message, 0)
+        if not left:
+            return
+        self._cross(message, 0, self._now)
+        self._to_hand_over[message] = left - 1
+        if left == 1:
+            connection = self._connection[message]
+            self._left_behind(connection, message)
+            self._leave(connection)
 
     def _arrive(self, message: int) -> None:
+        if self._pieces[message] > 1:
+            back_ns = sum(delay_ns for _, delay_ns in self._courses[self._connection[message]])
+            self._happens(self._now + back_ns, _ACKNOWLEDGED, message)
+            self._to_come[message] -= 1
+            if self._to_come[message]:
+                return
         its_round, stage = self._came[message], self._arrives_in[message]
         self._came[message] += 1
         if its_round == self._round[self._target[message]] and self._open[stage]:

@@ -30,6 +30,7 @@ def cost_model(workload: Collectives, ways: Ways) -> CostModel:
         [card.message_ns for card in cards],
         [8 * (card.reduce_rate or 0) for card in cards],
         [card.chunk_bytes for card in cards],
+        workload.buffer_bytes,
     )
 
 

@@ -112,7 +112,7 @@ def test_small_messages_want_few_steps_and_large_ones_all_links() -> None:
     fabric = torus3d(8, 8, 8)
     cost = model(fabric)
     times = {
-        (name, size): cost.predict(build(Collective.ALL_REDUCE, name, (8, 8, 8)), size).time_ns
+        (name, size): cost.estimate(build(Collective.ALL_REDUCE, name, (8, 8, 8)), size).time_ns
         for name in ("ring", "torus-buckets", "torus-rings", "halving-doubling")
         for size in (1024, GIB)
     }

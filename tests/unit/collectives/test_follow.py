@@ -7,6 +7,7 @@ import pytest
 
 from emulator.collectives import Collective, Schedule, build
 from emulator.collectives.cost import CostModel
+from emulator.collectives.follow import pieces_of
 from emulator.collectives.schedule import Step, step
 from emulator.model.fabric import Fabric
 from emulator.model.theory import tcp_goodput_bps
@@ -15,10 +16,10 @@ from topologies import routing_of, torus3d
 MIB = 1 << 20
 
 
-def model(fabric: Fabric, reduce_bps: int = 0) -> CostModel:
+def model(fabric: Fabric, reduce_bps: int = 0, window_bytes: int = 0) -> CostModel:
     routing = routing_of(fabric)
     assert routing is not None
-    return CostModel(routing, [card.name for card in fabric.ends], reduce_bps=reduce_bps)
+    return CostModel(routing, [card.name for card in fabric.ends], reduce_bps=reduce_bps, window_bytes=window_bytes)
 
 
 def by_hand(ranks: int, chunks: int, starts: list[int], *steps: Step) -> Schedule:
@@ -108,3 +109,30 @@ def test_rounds_follow_each_other() -> None:
     assert many.again_ns < many.time_ns < alone.time_ns
     ring = build(Collective.ALL_REDUCE, "ring", (4,))
     assert cost.predict(ring, MIB, rounds=5).time_ns == pytest.approx(cost.predict(ring, MIB).time_ns, rel=1e-6)
+
+
+def test_what_is_larger_than_a_window_shares_the_link() -> None:
+    """A message beside a much longer one on the same link: behind it, or in between its pieces, and then on."""
+    fabric = torus3d(3, 1, 1)
+    spec = fabric.links[0].spec
+    # The short one goes on to rank 0, over another link, while the long one is still under way.
+    first, second = step(2, 1, [0, 8], [8, 1], False), step(1, 0, 8, 1, False)
+    schedule = by_hand(3, 9, [0, 8], first, second)
+    behind, between = (model(fabric, 0, window).predict(schedule, 72 * MIB) for window in (0, 4 * MIB))
+    line_ns = 8e9 / tcp_goodput_bps(spec)
+    assert behind.time_ns == pytest.approx(2 * spec.delay_ns + 80 * MIB * line_ns, rel=1e-3)
+    assert between.time_ns == pytest.approx(spec.delay_ns + 72 * MIB * line_ns, rel=1e-3)
+
+
+def test_pieces() -> None:
+    """Two fill a window, at most eight make a message, and what fits into a window is whole."""
+    sizes = np.array([1, 4096, 4097, 8192, 10_000, 1 << 30])
+    assert pieces_of(sizes, 4096).tolist() == [1, 1, 3, 4, 5, 8]
+    assert pieces_of(sizes, 0).tolist() == [1] * 6
+
+
+def test_a_lone_message_in_pieces_takes_as_long_as_whole() -> None:
+    """The line never waits for an acknowledgement where a window holds what is on it."""
+    schedule = by_hand(3, 1, [0], step(2, 0, 0, 1, False))
+    times = [model(torus3d(3, 1, 1), 0, window).predict(schedule, 64 * MIB).time_ns for window in (0, 4 * MIB, 8 * MIB)]
+    assert times == pytest.approx([times[0]] * 3)
