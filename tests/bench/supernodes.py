@@ -8,7 +8,6 @@ other things, too, only the latter says whether the effort for a card grows. Rem
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from emulator.engine.memory import available_bytes
 from emulator.engine.progress import out_folder
 from emulator.engine.virtual import VirtualEngine
 from emulator.errors import EngineError
+from tests.bench.apart import ended_cpu_s
 from tests.bench.table import Row, spread
 from tests.support.engine_jobs import Silent
 
@@ -166,12 +166,12 @@ def build_once(size: Size) -> Measured:
         job = Job("supernode", argv, out, limits=limits, environment={"PYTHONPATH": root})
         watch = _Watch(out)
         watch.start()
-        before_s = _cpu_s()
+        before_s = ended_cpu_s()
         try:
             [result] = VirtualEngine().run([job], Silent())
         finally:
             watch.end()
-        cpu_s = _cpu_s() - before_s
+        cpu_s = ended_cpu_s() - before_s
         if result.exit_code:
             raise EngineError(f"{size.name} failed: {result.log.read_text(encoding='utf-8')[-500:]}")
         cards = int((out / "cards").read_text(encoding="utf-8"))
@@ -185,12 +185,6 @@ def build_once(size: Size) -> Measured:
         )
         wall_ms["all in"], cpu_ms["all in"] = result.wall_s * 1e3 / cards, cpu_s * 1e3 / cards
         return Measured(cards, wall_ms, cpu_ms, result.wall_s, result.peak_memory_bytes / 2**30)
-
-
-def _cpu_s() -> float:
-    """CPU time of all machines that have ended, which other work on the host changes less than wall time."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def measure(rounds: int) -> list[Row]:
