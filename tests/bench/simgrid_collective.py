@@ -1,9 +1,9 @@
 """The same messages between the same ranks in SimGrid, as flows: for the system's Python, which has its bindings.
 
-``python3 simgrid_collective.py PLAN.json`` prints a JSON object: simulated seconds, seconds of real and of CPU time, peak
-memory in bytes. The plan has directed links, the links of each pair of ranks, and for each rank and part of the buffer
-what it sends and receives step by step, as `tests.bench.collectives` makes them. Each is an actor, as is usual with
-SimGrid: it sends, without waiting for that to end, and receives, then goes on to the next step.
+``python3 simgrid_collective.py PLAN.json`` prints a JSON object: simulated seconds, seconds of real and CPU time, and
+peak memory in bytes. The plan has directed links, the links of each pair of ranks, and for each rank and part of the
+buffer what it sends and receives step by step, as `tests.bench.collectives` makes them. Each is an actor, as is usual
+with SimGrid: it sends, without waiting for that to end, and receives, then goes on to the next step.
 """
 
 import json
