@@ -48,6 +48,8 @@ class _Wishes:
     """What the command line asked for, as far as it matters later."""
 
     shaping = False
+    switchless: str | None = None
+    """The topology, if it has no switch that Mininet could wire something to."""
 
 
 def _topology(name: str) -> Callable[..., FabricTopo]:
@@ -55,6 +57,7 @@ def _topology(name: str) -> Callable[..., FabricTopo]:
         with one_line():
             fabric = fabric_from_words(name, positional, named)
         _Wishes.shaping = asks_for_shaping(name, positional, named)
+        _Wishes.switchless = None if fabric.switches else name
         return FabricTopo(fabric, forwarder=MnForwarder)
 
     make.__name__ = name
@@ -185,7 +188,11 @@ class MnSwitch(BridgeSwitch):
 
 
 def validate(options: Any) -> None:
-    """Called by ``mn`` before anything is made: a delay that cannot be had is refused here."""
+    """Called by ``mn`` before anything is made: what cannot be had is refused here."""
+    for word in ("nat", "innamespace"):
+        if _Wishes.switchless and getattr(options, word, False):
+            with one_line():
+                raise TopologyError(f"--{word} needs an OpenFlow switch, and {_Wishes.switchless} has none here")
     link = str(options.link).partition(",")[0]
     if link == "icgw" or (link == "default" and _Wishes.shaping):
         with one_line():

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from emulator.errors import LinkError
-from emulator.linux.epoll import Poller
 from emulator.network.construction import Construction
 from emulator.network.ports import Port
 
@@ -41,6 +40,8 @@ def silent_links(made: Construction, numbers: Sequence[int]) -> frozenset[int]:
 
 
 def _silent(made: Construction, numbers: Sequence[int]) -> list[int]:
+    from emulator.linux.epoll import Poller  # uses NumPy, which stock Mininet's Python need not have
+
     with ExitStack() as undo, Poller() as poll:
         ends = {
             port.interface: undo.enter_context(_packet_socket(made, port))

@@ -44,3 +44,20 @@ def test_all_cards_reach_each_other(tmp_path: Path, words: tuple[str, ...], ping
     assert found["status"] == 0, found["said"]
     assert f"0% dropped ({pings}/{pings} received)" in found["said"]
     assert (found["links"], found["processes"], found["files"], found["bystander"]) == (["lo"], [], [], True)
+
+
+@pytest.mark.parametrize("option", ["--nat", "--innamespace"])
+def test_what_needs_a_switch_is_refused(tmp_path: Path, option: str) -> None:
+    """Mininet wires a NAT, or a network for its switches' control, to the first switch: one line if there is none."""
+    if shutil.which("mn") is None:
+        pytest.skip("Mininet is not installed")
+    if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not permit user namespaces")
+    argv = [*UNSHARE, sys.executable, str(RUNNER), "", "SIGINT", "--topo", "torus3d,3,1,1", option, "--test", "none"]
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(tmp_path)}
+    result = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    found = json.loads(result.stdout)
+    assert found["status"] == 2
+    assert f"error: {option} needs an OpenFlow switch, and torus3d has none here" in found["said"]
+    assert "Error:" not in found["said"], "no traceback"
+    assert (found["links"], found["processes"], found["files"]) == (["lo"], [], [])
