@@ -18,6 +18,7 @@ from emulator.collectives.payload import payload
 from emulator.errors import WorkloadError
 from emulator.workloads.collective import links as links_module
 from emulator.workloads.collective.buffers import Buffers
+from emulator.workloads.collective.ends import Receiver
 from emulator.workloads.collective.execution import Execution
 from emulator.workloads.collective.links import opened
 from emulator.workloads.collective.work import CardModel, Work
@@ -53,13 +54,17 @@ def unprivileged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def execution(
-    schedule: Schedule, size_bytes: int, buffer_bytes: int = 65_536, card: CardModel | None = None
+    schedule: Schedule,
+    size_bytes: int,
+    buffer_bytes: int = 65_536,
+    card: CardModel | None = None,
+    cards: Sequence[CardModel] | None = None,
 ) -> Iterator[tuple[Execution, Buffers]]:
     edges = schedule_edges(schedule, size_bytes)
     messages = messages_of(schedule, edges)
     buffers = Buffers(schedule, messages, edges // 4, payload(schedule, edges, "float", "sum", seed=5))
     hosts = [LoopbackHost(rank) for rank in range(schedule.ranks)]
-    work = Work([card or CardModel()] * schedule.ranks)
+    work = Work(cards or [card or CardModel()] * schedule.ranks)
     with opened(hosts, messages.connections, "cubic", buffer_bytes, "test") as links:
         names = [host.name for host in hosts]
         yield Execution(messages, stages_of(messages), buffers, links, work, buffer_bytes, names, "test"), buffers
@@ -97,6 +102,23 @@ def test_cards_that_compute() -> None:
         outcome = one.run(1)
     assert outcome.wrong == 0
     assert min(outcome.ends_ns) - outcome.start_ns >= 3 * 40_000 + 6 * 200_000
+
+
+def test_who_cannot_follow_does_not_hoard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that waits for nobody is quick with all rounds; the one that waits for another too reads two ahead."""
+    schedule = build(Collective.REDUCE, "binomial", (3,))
+    cards = [CardModel(), CardModel(), CardModel(message_ns=1_000_000)]
+    ahead: list[int] = []
+    with execution(schedule, 4000, cards=cards) as (one, _):
+        read = one._read
+
+        def noted(end: Receiver) -> None:
+            read(end)
+            ahead.append(end.round - one._round[end.rank])
+
+        monkeypatch.setattr(one, "_read", noted)
+        assert one.run(12).wrong == 0
+    assert max(ahead) == 2
 
 
 def test_wrong_numbers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
