@@ -254,6 +254,7 @@ def test_faults_may_overlap() -> None:
             (lambda: network.cut("s2-s1"), "link s2-s1 is cut already"),
             (lambda: network.silence("s1-s2"), "link s1-s2 is cut already"),
             (lambda: network.restore("h0-s1"), "link h0-s1 is neither cut nor silent, so it cannot be restored"),
+            (lambda: network.disable("h0-s1"), "link h0-s1 is not silent, so it is not to be disabled"),
             (lambda: network.cut("s1-s3"), "there is no link 's1-s3': did you mean 's1-s2' or 'h0-s1' or 's2-h1'?"),
         ):
             with pytest.raises(LinkError, match=f"^{text}"[:45].replace("?", "\\?")):
@@ -266,6 +267,12 @@ def test_faults_may_overlap() -> None:
             with pytest.raises(NodeError, match=f"^{text}"):
                 action()
         network.restore("s1-s2")
+        network.silence("s1-s2")
+        assert carrier(network, "s1-eth2")
+        network.disable("s1-s2")
+        assert not carrier(network, "s1-eth2")
+        network.restore("s1-s2")
+        assert carrier(network, "s1-eth2")
         network.check()
         network.verify()
     with build(chain(hops=3)) as network:  # nothing of a network that is taken down while it is broken stays
