@@ -22,6 +22,7 @@ from emulator.scenario.profile_file import load_profile
 from tests.bench.dataplane.calibrate import cost_fit, profile_of
 from tests.bench.dataplane.connections import Delays, Stream
 from tests.bench.dataplane.evidence import read_samples
+from tests.bench.dataplane.memory import Watched
 from tests.bench.dataplane.rates import SIZES, Rate, Rates
 from tests.bench.dataplane.relay import Relay
 from tests.bench.dataplane.results import Measured, Results, show
@@ -159,6 +160,15 @@ def test_files_that_are_no_results(tmp_path: Path, text: str, reason: str) -> No
     bad.write_text(text, encoding="utf-8")
     with pytest.raises(ScenarioError, match=f"^{bad}: {reason}"):
         read_results([good, bad])
+
+
+def test_memory_that_only_breathes_has_not_grown() -> None:
+    """What an allocator takes for a while is not growth; what it keeps is, also in a run of few samples."""
+    breathing = Watched("sockets", 1, 1.0, (100, 130, 110, 100, 140, 125, 101, 131, 102, 135), 0, 0)
+    assert (breathing.before_kib, breathing.after_kib) == (100, 102)
+    growing = Watched("sockets", 1, 1.0, tuple(range(100, 110)), 0, 0)
+    assert (growing.before_kib, growing.after_kib) == (100, 108)
+    assert (Watched("x", 1, 1.0, (5,), 0, 0).before_kib, Watched("x", 1, 1.0, (5,), 0, 0).after_kib) == (5, 5)
 
 
 def test_samples_are_charged_to_who_copies() -> None:
