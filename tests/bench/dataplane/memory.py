@@ -42,12 +42,16 @@ class Watched:
     @property
     def before_kib(self) -> int:
         """The least of the first fifth of the time."""
-        return min(self.resident_kib[: -(-len(self.resident_kib) // 5)])
+        return min(self.resident_kib[: self._fifth])
 
     @property
     def after_kib(self) -> int:
         """The least of the last fifth."""
-        return min(self.resident_kib[-(-(-len(self.resident_kib) // 5)) :])
+        return min(self.resident_kib[-self._fifth :])
+
+    @property
+    def _fifth(self) -> int:
+        return max(1, len(self.resident_kib) // 5)
 
 
 def _resident_kib(pid: int) -> int:
