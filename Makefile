@@ -43,7 +43,7 @@ bench: ## speed, as ratios in one run: this emulator next to ns-3, start-up, the
 	@scripts/setup.sh --bench
 	@$(AS_USER) $(PYTHON) -m tests.bench
 
-bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 15 minutes)
+bench-dataplane: ## the gateway's data plane next to the kernel's and others: rates, costs, delays (root, about 20 minutes)
 	@scripts/setup.sh --bench
 	@$(AS_USER) mkdir -p $(RESULTS)
 	@$(AS_ROOT) $(PYTHON) -m tests.bench.dataplane compare --json $(RESULTS)/dataplane.json
