@@ -35,15 +35,20 @@ def pipeline() -> Pipeline:
 
 
 FRAME = st.one_of(
-    st.tuples(st.integers(0, PORTS - 1), st.integers(0, PORTS), st.sampled_from([53, 80]), st.integers(0, 2)),
+    st.tuples(
+        st.integers(0, PORTS - 1),
+        st.integers(0, PORTS),
+        st.sampled_from([80, 80, 80, 53]),
+        st.sampled_from([2, 64, 255, 1, 0]),
+    ),
     st.binary(max_size=80),
 )
 
 
 @settings(max_examples=60)
 @given(
-    arrivals=st.lists(st.tuples(st.integers(0, PORTS - 1), FRAME), max_size=60),
-    rooms=st.tuples(*[st.integers(0, 30)] * PORTS),
+    arrivals=st.lists(st.tuples(st.integers(0, PORTS - 1), FRAME), min_size=10, max_size=60),
+    rooms=st.tuples(*[st.integers(0, 6)] * PORTS),
     limit=st.integers(1, 16),
 )
 def test_every_frame_has_one_fate(
@@ -78,6 +83,44 @@ def test_every_frame_has_one_fate(
             assert got == wanted[: len(got)]
         lost = sum(len(serials) for (_, network), serials in expected.items() if network == egress) - len(serials)
         assert lost == 0 or len(port.line) == rooms[egress]
+
+
+def test_a_full_line_drops_and_gives_back() -> None:
+    """What a line has no room for is counted under one reason, in frames and bytes, and its memory is free again."""
+    pool = make_pool()
+    ports = [MemoryPort(pool, f"p{number}", MACS[number], room=3) for number in range(PORTS)]
+    forwarder = Forwarder([[port] for port in ports], pipeline(), 16)
+    frames = [udp_frame(MACS[0], "10.1.0.9", 80, 64, serial) for serial in range(8)]
+    for frame in frames:
+        ports[0].inject(frame)
+    assert forwarder.turn(1) == 8
+    assert (pool.lent, pool.free) == (0, pool.count)
+    assert [int.from_bytes(data[42:46], "big") for data in ports[1].line] == [0, 1, 2]
+    counted = forwarder.as_json()["pipeline"]["reasons"]
+    assert counted["forwarded"] == {"frames": 3, "bytes": 3 * len(frames[0])}
+    assert counted["egress_full"] == {"frames": 5, "bytes": 5 * len(frames[0])}
+    ports[1].room = 20
+    ports[0].inject(frames[0])
+    forwarder.turn(2)
+    assert len(ports[1].line) == 4
+
+
+def test_a_line_that_has_room_after_a_push_takes_the_rest() -> None:
+    """Frames that found no room are offered once more after the line was served."""
+
+    class Slow(MemoryPort):
+        def flush(self) -> bool:
+            self.room = None
+            return True
+
+    pool = make_pool()
+    ports = [MemoryPort(pool, "a", MACS[0]), Slow(pool, "b", MACS[1], room=2)]
+    forwarder = Forwarder([[port] for port in ports], pipeline(), 16)
+    for serial in range(5):
+        ports[0].inject(udp_frame(MACS[0], "10.1.0.9", 80, 64, serial))
+    forwarder.turn(1)
+    assert [int.from_bytes(data[42:46], "big") for data in ports[1].line] == [0, 1, 2, 3, 4]
+    assert forwarder.pipeline.counters.frames(Reason.EGRESS_FULL) == 0
 
 
 def test_draining_takes_in_no_more() -> None:

@@ -175,6 +175,24 @@ class TableMachine(RuleBasedStateMachine):
         assert self.table.counters.refused == 0
 
 
+def test_a_slot_that_is_used_again_begins_at_nothing() -> None:
+    """Counts of a flow that went are kept in the total, and the next flow in its slot has none of them."""
+    kernel, counts = PlayedMap(CAPACITY), PlayedCounters()
+    table = FlowTable(kernel, counts, CAPACITY, PROCESSORS)
+    for turn in range(1, 4):
+        ports = range(turn * 100, turn * 100 + CAPACITY)
+        assert table.install([(conversation(port), forwarding(1)) for port in ports], turn) == CAPACITY
+        assert [packets for _, packets, _, seen in table.read() if packets or seen] == []
+        counts.values["packets"] += 5
+        counts.values["bytes"] += 500
+        counts.values["last_seen_ns"] = turn
+        assert {packets for _, packets, _, _ in table.read()} == {5 * PROCESSORS}
+        assert table.counters.ended_packets == (turn - 1) * CAPACITY * 5 * PROCESSORS
+        assert table.counters.ended_bytes == 100 * table.counters.ended_packets
+        table.clear() if turn == 1 else table.remove([conversation(port) for port in ports])
+    assert not counts.values["packets"].any()
+
+
 TableMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestTable = TableMachine.TestCase
 

@@ -53,6 +53,21 @@ def test_frames_of_another_memory_are_copied_and_counted() -> None:
     umem.close()
 
 
+def test_what_the_kernel_would_swallow_is_refused() -> None:
+    """Frames without a whole Ethernet header, or beyond their piece of memory, never get into the transmit ring."""
+    umem = Umem(UmemPlan(8))
+    kernel = PlayedKernel(umem, 8, 0)
+    kernel.core.refill()
+    kernel.take_fill(8)
+    assert all(kernel.receive(bytes([number]) * 60) for number in range(4))
+    batch = kernel.core.receive(8)
+    batch.lengths[:] = [13, 14, 1792, 1793]
+    assert kernel.core.enqueue(batch) == 4
+    assert [int(entry["length"]) for entry in kernel.tx.contents()] == [14, 1792]
+    assert (kernel.core.counters.tx_refused, kernel.core.counters.tx_frames, umem.pool.lent) == (2, 2, 0)
+    umem.close()
+
+
 def test_full_line_leaves_the_rest_with_the_caller() -> None:
     """A port without room takes the first frames and no others, and nothing is counted twice."""
     pool = make_pool()
