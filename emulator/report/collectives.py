@@ -13,7 +13,7 @@ from emulator.report.charts import MUTED, PALETTE, Chart, grid, legend_below, pl
 from emulator.report.figures import scale_of, with_unit
 from emulator.results.reader import CellResults, Results
 from emulator.results.records import Kind, Record
-from emulator.units import parse_size
+from emulator.units import format_size, parse_size
 
 _TIME = re.compile(r"time_(\d+[A-Za-z]+)")
 _CARD = re.compile(r"c(\d+)_(\d+)_(\d+)")
@@ -83,7 +83,7 @@ def _bandwidths(name: str, lines: Mapping[str, Times]) -> Chart:
             panel.set_yscale("log")
             plain_log_axis(panel.yaxis)
             panel.set_xlabel("size")
-            panel.xaxis.set_major_formatter(lambda value, _position: with_unit(value, "B") if value > 0 else "")
+            panel.xaxis.set_major_formatter(lambda value, _position: format_size(round(value)) if value >= 1 else "")
         legend_below(figure, panels)
         svg = svg_of(figure)
     fastest = max(size / time for times in lines.values() for size, time in times.measured.items())
