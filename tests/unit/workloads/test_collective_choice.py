@@ -75,7 +75,7 @@ def test_planes_get_a_stripe_each() -> None:
 
 
 def test_slow_cards_may_be_leaves() -> None:
-    """Where links differ, schedules that spare the slow are offered, and for much beat a ring; else they are refused."""
+    """Where links differ, schedules that spare the slow are offered, and for much beat a ring; else refused."""
     mixed = chooser(single(hosts=6, slow_hosts=1, slow_rate_bps=10**10), "6")
     assert {"leaves-ring", "leaves-halving-doubling"} <= considered(mixed)
     places = [choice.schedule.name for choice in mixed.ranking(16 * MIB)]
