@@ -125,6 +125,30 @@ def test_tags_tell_tenants(tmp_path: Path, mode: str) -> None:
     assert classes == {0: 1, 3: 1}
 
 
+def test_what_the_program_cannot_do_is_not_offloaded(tmp_path: Path, folder: Path) -> None:
+    """A flow whose next hop wants a tag goes through the daemon packet by packet, and never leaves without it."""
+    config = settings("af_xdp", offload={"folder": str(folder), "capacity": 64})
+    config["next_hops"]["r"]["vlan"] = 9
+    with (
+        routed() as built,
+        built.raw(built.left, "lh") as left,
+        built.raw(built.right, "rh") as right,
+        running(built, tmp_path / "d", config) as daemon,
+    ):
+        right.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        for _ in range(3):
+            left.send(datagram(1000))
+            while True:
+                data, [(_, _, note)], _, _ = right.recvmsg(2000, 100)
+                if data[12:14] == b"\x08\0":
+                    break
+            assert int.from_bytes(note[16:18], "little") & 0xFFF == 9
+        figures = daemon.end()
+    told = figures["offload"]
+    assert (told["installed"], told["not_offloadable"], told["outcomes"]["hit"]) == (0, 1, 0)
+    assert figures["pipeline"]["reasons"]["forwarded"]["frames"] == 3
+
+
 @pytest.mark.parametrize("mode", ["af_xdp", "packet_mmap"])
 def test_a_vanished_interface_ends_the_daemon(tmp_path: Path, mode: str) -> None:
     """It says so in one line, with the exit code of the gateway, instead of serving nothing."""
