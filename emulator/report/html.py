@@ -25,6 +25,8 @@ from emulator.results.reader import CellResults, Results
 from emulator.results.records import Kind
 
 MOST_PICTURES = 6
+MOST_DRAWN = 200
+"""Nodes: of more, a picture as wide as a page shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,12 @@ def _pictures(cells: tuple[CellResults, ...]) -> list[Picture]:
         if cell.fabric is None:
             continue
         words = described(cell.fabric, cell.side.counters)
-        svg = draw(cell.fabric, cell.side.counters, f"Topology of {cell.info.variant}: {words}.", scale or None)
-        key = svg if cell.side.counters else repr((cell.fabric.nodes, cell.fabric.links))
-        pictures.setdefault(key, Picture(cell.info.variant, Markup(svg), _caption(cell)))  # noqa: S704 - our own markup
+        svg, caption = "", f"Too large to be drawn: {words}."
+        if len(cell.fabric.nodes) <= MOST_DRAWN:
+            svg = draw(cell.fabric, cell.side.counters, f"Topology of {cell.info.variant}: {words}.", scale or None)
+            caption = _caption(cell)
+        key = (svg or caption) if cell.side.counters else repr((cell.fabric.nodes, cell.fabric.links))
+        pictures.setdefault(key, Picture(cell.info.variant, Markup(svg), caption))  # noqa: S704 - our own markup
     return list(pictures.values())[:MOST_PICTURES]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import chain, pairwise
 from pathlib import Path
@@ -22,9 +23,9 @@ from emulator.report.layout import HOST_GAP, lay_out
 from emulator.report.picture import described, draw
 from emulator.report.series import series_charts
 from emulator.report.sweeps import axes_of, sweep_charts
-from emulator.results import CellInfo, ClassCounters, Counters, Kind, PortCounters, Results, read_results
+from emulator.results import CellInfo, ClassCounters, Counters, Kind, PortCounters, Results, Side, read_results
 from tests.support.synthetic_results import NOTICE, write_demo, write_line_rate
-from topologies import FABRICS
+from topologies import FABRICS, torus3d
 
 VOID = {"meta", "img", "br", "link", "hr"}
 
@@ -152,6 +153,19 @@ def test_page_of_a_bare_run(tmp_path: Path) -> None:
     assert "All figures" in page.text
     (results.path / "results.json").write_text("[]\n")
     assert "0 records" in Page(render_html(read_results(results.path))).text
+
+
+def test_a_fabric_that_is_too_large_is_told_in_words(line_rate: Results) -> None:
+    """Five hundred cards in one row would be a line: the page says how many there are; up to two hundred are drawn."""
+    cell = replace(line_rate.cells[-1], side=Side())
+    large, small = (
+        render_html(replace(line_rate, cells=(replace(cell, fabric=fabric),)))
+        for fabric in (torus3d(8, 8, 8), torus3d(5, 5, 8))
+    )
+    assert "Too large to be drawn: 512 hosts, 0 switches and 1536 links" in large
+    assert 'class="fabric"' not in large
+    assert "Too large" not in small
+    assert small.count('class="fabric"') == 1
 
 
 def test_terminal_tables(demo: Results, line_rate: Results) -> None:
