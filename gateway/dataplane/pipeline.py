@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gateway.dataplane.classify import SERVICE_PORTS, Classes, Classifier, Service, Tenants, classify, mark_spoofed
+from gateway.dataplane.classify import Classes, Classifier, classify, mark_spoofed
+from gateway.dataplane.configuration import Configuration
 from gateway.dataplane.counters import Counters
 from gateway.dataplane.decisions import Decisions
 from gateway.dataplane.edits import Edits, deltas_of
@@ -18,45 +18,18 @@ from gateway.dataplane.flows import Flows
 from gateway.dataplane.headers import TAG_BYTES, W_TARGET_PORTS, Headers
 from gateway.dataplane.lookup import MISSING
 from gateway.dataplane.memory import Bytes, Flags, Ints, Words, constant, integer, word
-from gateway.dataplane.parse import MAX_BATCH, MAX_BYTES, parse
-from gateway.dataplane.policy import Policy, Rule, judge
+from gateway.dataplane.parse import MAX_BATCH, parse
+from gateway.dataplane.policy import Policy, judge
 from gateway.dataplane.reasons import Reason
 from gateway.dataplane.rewrite import write_macs, write_other, write_plain
-from gateway.dataplane.route import NextHop, Route, Routes, expire, route
-from gateway.dataplane.translate import Endpoint, Translations, translate
+from gateway.dataplane.route import NextHop, Routes, expire, route
+from gateway.dataplane.translate import Translations, translate
+
+__all__ = ["Configuration", "Pipeline", "Verdicts"]
 
 _GROUP_BIT = word(1 << 40)
 _ZERO = integer(0)
 _NO_PORT = constant(MISSING, size=MAX_BATCH)
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """All that a gateway is told.
-
-    Attributes:
-        macs: Ethernet addresses (6 bytes) of its ports by their numbers.
-        tenants: Who is who.
-        rules: What may pass; what no rule matches is denied.
-        routes: Where things are.
-        next_hops: What routes lead to; number 1 is the first.
-        endpoints: What is translated.
-        tunnel_ends: Addresses at which VXLAN ends here.
-        services: Services by protocol and port.
-        max_bytes: Longest frame that is taken.
-        flow_capacity: Flows that are remembered.
-    """
-
-    macs: Mapping[int, bytes]
-    tenants: Tenants = field(default_factory=Tenants)
-    rules: Sequence[Rule] = ()
-    routes: Sequence[Route] = ()
-    next_hops: Sequence[NextHop] = ()
-    endpoints: Sequence[Endpoint] = ()
-    tunnel_ends: Sequence[IPv4Address] = ()
-    services: Mapping[tuple[int, int], Service] = field(default_factory=lambda: SERVICE_PORTS)
-    max_bytes: int = MAX_BYTES
-    flow_capacity: int = 1 << 16
 
 
 @dataclass(slots=True)
