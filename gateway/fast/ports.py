@@ -67,8 +67,8 @@ class Ports:
             for number, name in enumerate(self.indices):
                 try:
                     self.mtus[number] = mtu_bytes(probe, name)
-                except OSError as error:
-                    raise GatewayError(f"cannot ask for the MTU of {name}: {error.strerror}") from None
+                except OSError:
+                    raise GatewayError(f"the interface {name} is gone") from None
         return self.mtus != before
 
     def check(self) -> None:
@@ -77,6 +77,16 @@ class Ports:
         Raises:
             GatewayError: An interface is gone, even if another one has its name by now, or its program is.
         """
+        try:
+            self._check()
+        except GatewayError:
+            # It may have gone while it was looked at, which shows in many ways.
+            for name in self.indices:
+                if not _is_there(name):
+                    raise GatewayError(f"the interface {name} is gone") from None
+            raise
+
+    def _check(self) -> None:
         for _, port in self.all():
             port.check()
         for name, index in self.indices.items():
@@ -88,6 +98,10 @@ class Ports:
     def close(self) -> None:
         """Close everything but the offload, which is its owner's to leave or to withdraw."""
         self._undo.close()
+
+
+def _is_there(interface: str) -> bool:
+    return any(name == interface for _, name in socket.if_nameindex())
 
 
 def open_ports(config: FastConfig, own: Collection[Address]) -> Ports:
