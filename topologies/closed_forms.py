@@ -14,6 +14,7 @@ from math import ceil, prod
 from emulator.model.fabric import Fabric
 from topologies import cards
 from topologies.cascade import TORUS, exits
+from topologies.cut_bounds import cascade_bps, dragonfly_links, torus_inside, tree_inside
 from topologies.dual_plane import PLANES
 from topologies.figures import Bisection, Figures
 from topologies.lattice import Lattice, Place
@@ -122,7 +123,7 @@ def dragonfly(fabric: Fabric) -> Figures:
 
     The cut: half of the groups on each side, and with an odd number of groups the one in the middle halved so that its
     global links stay on their side; or the links of one half of the cards, where routers have more links to other
-    groups than cards. From below by uniform traffic on minimal routes.
+    groups than cards. From below by uniform traffic on minimal routes, between routers or between cards.
     """
     a, p, h = (cards.number(fabric, key) for key in "aph")
     groups, rate = a * h + 1, cards.number(fabric, "rate_bps")
@@ -130,7 +131,7 @@ def dragonfly(fabric: Fabric) -> Figures:
     over_global, within = (a * p) ** 2, p * p + 2 * a * p * p * h
     busiest = max(over_global, within if a > 1 else 0, total - 1)
     half = total // 2
-    least = ceil(half * (total - half) / busiest - 1e-9)
+    least = max(ceil(half * (total - half) / busiest - 1e-9), dragonfly_links(a, p, h))
     most = min(half, (groups // 2) ** 2 + (min(_halved_group(a, p, h)) if groups % 2 else 0))
     links = total + groups * a * (a - 1) // 2 + groups * a * h // 2
     other_router, other_group = p * (a - 1), total - a * p
@@ -162,7 +163,7 @@ def cascade(fabric: Fabric) -> Figures:
 
     The cut: half of the supernodes on each side, with an odd number the one in the middle halved; or every supernode
     halved in the same way, if it can be, so that no link of the layer is cut. A tree's cards have no more behind their
-    root than their own links. From below by uniform traffic on the routes.
+    root than their own links. From below by uniform traffic on the routes, or by what the layer can bring to all cards.
     """
     count, uplinks = cards.number(fabric, "supernodes"), cards.number(fabric, "uplinks")
     sizes = cards.shape("shape", cards.word(fabric, "shape"))
@@ -176,9 +177,11 @@ def cascade(fabric: Fabric) -> Figures:
         out = [lattice.distance(exits(sizes, uplinks)[0], place) for place in islice(lattice.places(), size // uplinks)]
         crossing = sum(out) / len(out) + 2 + mean_hops(sizes)
         diameter = max(inside.diameter_hops, max(out) + 2 + inside.diameter_hops)
+        kinds = torus_inside(sizes, exits(sizes, uplinks))
     else:
         inside = _tree(sizes, trunks(sizes, "1"), rate)
         crossing = diameter = 2 * len(sizes) + 2
+        kinds = tree_inside(sizes, trunks(sizes, "1"), uplinks)
     most = count // 2 * uplinks * uplink_rate + count % 2 * inside.bisection.at_most_bps
     if size % 2 == 0:
         most = min(most, count * inside.bisection.at_most_bps)
@@ -187,7 +190,8 @@ def cascade(fabric: Fabric) -> Figures:
         most = min(most, half * rate)
     loads = cascaded_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
     busiest = max(size / uplinks * beyond / uplink_rate, max(loads) / rate)
-    least = min(ceil(half * (total - half) / busiest - 1e-6), most)
+    uniform = ceil(half * (total - half) / busiest - 1e-6)
+    least = min(max(uniform, cascade_bps(count, size, uplinks, uplink_rate, rate, kinds)), most)
     switches = uplinks + count * inside.switches
     links = count * inside.links + joining
     card_ports = count * inside.card_ports + (joining if in_torus else 0)

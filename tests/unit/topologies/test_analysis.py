@@ -142,6 +142,25 @@ def test_bisection_is_within_its_bounds(fabric: Fabric) -> None:
     assert flow_bound_bps(routes(fabric)) <= least * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("inside", ["torus", "tree"])
+@pytest.mark.parametrize(("supernodes", "shape"), [(2, "4x4x4"), (8, "8x8x8"), (2, "3x3x3"), (4, "5x3x2")])
+def test_cascades_of_an_even_number_are_exact(supernodes: int, shape: str, inside: str) -> None:
+    """As long as the layer is what limits: half of the supernodes' uplinks are between the halves."""
+    fabric = cascade(supernodes, inside, shape, uplinks=4 if shape[0] in "48" else 1)
+    found = figures(fabric).bisection
+    assert found.exact
+    assert found.at_least_bps == supernodes // 2 * int(fabric.parameters["uplinks"]) * 400 * GBIT
+
+
+@pytest.mark.parametrize(
+    ("size", "least", "most"), [(1, 2, 2), (2, 20, 20), (3, 88, 90), (4, 269, 272), (8, 4145, 4160)]
+)
+def test_balanced_dragonflies_are_known_within_three_per_cent(size: int, least: int, most: int) -> None:
+    """With twice as many routers in a group as cards, or links to other groups, at each."""
+    found = figures(dragonfly(2 * size, size, size)).bisection
+    assert (found.at_least_bps, found.at_most_bps) == (least * RATE, most * RATE)
+
+
 def test_routes_are_shortest_paths_where_they_say_so() -> None:
     """Breadth-first search finds nothing shorter in tori, trees and planes; minimal dragonfly routes may be longer."""
     for fabric in (torus3d(3, 4, 2), torus3d(2, 2, 4, twist=2), tree("3x2x2"), fat_tree(4), dual_plane(3, 3, 2)):
