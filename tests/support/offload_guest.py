@@ -23,7 +23,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
 from emulator.errors import GatewayError
-from gateway.offload.libbpf import get_pinned
+from gateway.offload.build import compile_source
+from gateway.offload.libbpf import BpfObject, VerifierError, get_pinned
 from gateway.offload.maps import BpfMap
 from gateway.offload.offloading import Offload
 from gateway.offload.records import COUNT, Conversation, Forwarding
@@ -54,6 +55,26 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def built() -> Iterator[Bed]:
     with bed() as made:
         yield made
+
+
+UNCHECKED = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("xdp") int unchecked(struct xdp_md *context) { return *(const int *)(long)context->data; }
+char LICENSE[] SEC("license") = "Apache-2.0";
+"""
+
+
+def test_a_program_that_is_refused_is_named_with_what_the_verifier_said(tmp_path: Path) -> None:
+    """A packet is read without a look at where it ends."""
+    source, target = tmp_path / "unchecked.bpf.c", tmp_path / "unchecked.bpf.o"
+    source.write_text(UNCHECKED)
+    compile_source(source, target)
+    with pytest.raises(
+        VerifierError, match=r"^the kernel refuses the program unchecked: Permission denied\n"
+    ) as refused:
+        BpfObject(target, ("unchecked",))
+    assert "invalid access to packet, off=0 size=4" in str(refused.value)
 
 
 @contextmanager
