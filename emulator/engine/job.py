@@ -21,13 +21,14 @@ class Limits:
     Attributes:
         virtual_ns: Emulated time, at most.
         wall_s: Real time, at most.
-        stall_s: Real time for which emulated time may stand still.
+        stall_s: Real time for which emulated time may stand still. Some steps compute for ten seconds, which machines in
+            heavy use take more than a minute for.
         memory_bytes: Memory of the emulated machine.
     """
 
     virtual_ns: int = 600 * 10**9
     wall_s: float = 600.0
-    stall_s: float = 60.0
+    stall_s: float = 180.0
     memory_bytes: int = 2 << 30
 
 
