@@ -21,8 +21,8 @@ class Limits:
     Attributes:
         virtual_ns: Emulated time, at most.
         wall_s: Real time, at most.
-        stall_s: Real time for which emulated time may stand still. Some steps compute for ten seconds, which machines in
-            heavy use take more than a minute for.
+        stall_s: Real time for which emulated time may stand still. Some steps compute for ten seconds, which can be
+            more than a minute on machines in heavy use.
         memory_bytes: Memory of the emulated machine.
     """
 
