@@ -173,22 +173,25 @@ def cascade(fabric: Fabric) -> Figures:
     beyond = total - size
     in_torus = cards.word(fabric, "inside") == TORUS
     if in_torus:
-        inside, lattice = lattice_figures(Lattice(sizes), rate), Lattice(sizes)
-        out = [lattice.distance(exits(sizes, uplinks)[0], place) for place in islice(lattice.places(), size // uplinks)]
+        lattice, leaving = Lattice(sizes), exits(sizes, uplinks)
+        inside = lattice_figures(lattice, rate)
+        out = [lattice.distance(leaving[0], place) for place in islice(lattice.places(), size // uplinks)]
         crossing = sum(out) / len(out) + 2 + mean_hops(sizes)
         diameter = max(inside.diameter_hops, max(out) + 2 + inside.diameter_hops)
-        kinds = torus_inside(sizes, exits(sizes, uplinks))
+        kinds = torus_inside(lattice, leaving)
+        loads = cascaded_loads(lattice, leaving, count)
     else:
-        inside = _tree(sizes, trunks(sizes, "1"), rate)
+        trunk_links = trunks(sizes, "1")
+        inside = _tree(sizes, trunk_links, rate)
         crossing = diameter = 2 * len(sizes) + 2
-        kinds = tree_inside(sizes, trunks(sizes, "1"), uplinks)
+        kinds = tree_inside(sizes, trunk_links, uplinks)
+        loads = _tree_loads(sizes, trunk_links, total)
     most = count // 2 * uplinks * uplink_rate + count % 2 * inside.bisection.at_most_bps
     if size % 2 == 0:
         most = min(most, count * inside.bisection.at_most_bps)
     half = total // 2
     if not in_torus:
         most = min(most, half * rate)
-    loads = cascaded_loads(sizes, uplinks, count) if in_torus else _tree_loads(sizes, trunks(sizes, "1"), total)
     busiest = max(size / uplinks * beyond / uplink_rate, max(loads) / rate)
     uniform = ceil(half * (total - half) / busiest - 1e-6)
     least = min(max(uniform, cascade_bps(count, size, uplinks, uplink_rate, rate, kinds)), most)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, prod
 
-from topologies.lattice import Place
+from topologies.lattice import Direction, Lattice, Place
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ def cascade_bps(count: int, size: int, uplinks: int, uplink_bps: int, rate_bps: 
     return ceil(taken * uplinks * half + half % size * (size - half % size) * flow)
 
 
-def torus_inside(sizes: Place, exits: Sequence[Place]) -> list[Inside]:
+def torus_inside(lattice: Lattice, exits: Sequence[Place]) -> list[Inside]:
     """Flows on links of each dimension of a torus whose uplinks are at the cards *exits*.
 
     In dimension order away from an exit, the same way back, and both ways around a ring where these are equal.
     """
     kinds = []
-    for dimension, ring in enumerate(sizes):
+    for dimension, ring in enumerate(lattice.shape):
         if ring == 1:
             continue
-        beyond = prod(sizes[dimension + 1 :])
+        beyond = prod(lattice.shape[dimension + 1 :])
         doubled: Counter[tuple[Place, frozenset[int]]] = Counter()
         for place in exits:
             # The same in all rings of cards that share the later coordinates with the exit.
@@ -74,9 +74,7 @@ def torus_inside(sizes: Place, exits: Sequence[Place]) -> list[Inside]:
                 for step in range(1, ring // 2 + 1):
                     ends = frozenset((place[dimension] + sign * far) % ring for far in (step - 1, step))
                     doubled[place[dimension + 1 :], ends] += ring - 2 * step + 1
-        # Of a ring's n*n/4 hops from each card, each way has half, on n links; two cards have one link for both ways.
-        ways = 1 if ring == 2 else 2
-        uniform = Fraction(prod(sizes) * (ring * ring // 4), ways * ring)
+        uniform = Fraction(lattice.uniform_loads[Direction(dimension, 1)])
         kinds.append(Inside(Fraction(max(doubled.values()) * beyond, 2), uniform))
     return kinds
 

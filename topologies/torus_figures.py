@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import ceil, cos, pi, prod
 
 from emulator.model.fabric import Fabric
 from topologies import cards
-from topologies.cascade import exits
 from topologies.figures import Bisection, Figures
 from topologies.lattice import Lattice, Place
 
@@ -113,10 +112,9 @@ def _links_out_of(lattice: Lattice, half: frozenset[Place]) -> int:
     return sum(lattice.neighbour(place, direction) not in half for place in half for direction in lattice.directions)
 
 
-def cascaded_loads(sizes: Place, uplinks: int, count: int) -> list[float]:
-    """Flows on each link of one torus of a cascade, if every card has one to every other of all supernodes."""
-    lattice, leaving = Lattice(sizes), exits(sizes, uplinks)
-    block = lattice.cards // uplinks
+def cascaded_loads(lattice: Lattice, leaving: Sequence[Place], count: int) -> list[float]:
+    """Flows on each link of one torus with uplinks at the cards *leaving*, if all cards of the cascade send to all."""
+    block = lattice.cards // len(leaving)
     within = lattice.uniform_loads
     loads = {(place, direction): within[direction] for place in lattice.places() for direction in lattice.directions}
 

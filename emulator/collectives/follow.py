@@ -18,13 +18,13 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from emulator.collectives.courses import Course
 from emulator.collectives.messages import Messages, Stages, connection_orders
 from emulator.collectives.schedule import Integers
+from emulator.collectives.tables import Tables
 from emulator.collectives.ways import Numbers
 
 _PREPARED, _AT_LINK, _ARRIVED, _ACKNOWLEDGED, _ADDED = range(5)
@@ -81,25 +81,13 @@ def follow(messages: Messages, stages: Stages, costs: Costs, rounds: int = 1) ->
     return _Pursuit(messages, stages, costs, rounds).run()
 
 
-class _Pursuit:
+class _Pursuit(Tables):
     def __init__(self, messages: Messages, stages: Stages, costs: Costs, rounds: int) -> None:
+        super().__init__(messages, stages)
         self._rounds = rounds
-        self._begins: list[int] = stages.messages.tolist()
-        self._message: list[int] = stages.message.tolist()
-        self._receives: list[bool] = stages.receives.tolist()
-        self._following: list[int] = stages.following.tolist()
-        self._sends_in: list[int] = stages.sends_in.tolist()
-        self._arrives_in: list[int] = stages.arrives_in.tolist()
-        self._sizes: list[int] = np.diff(stages.messages).tolist()
         self._missing = self._sizes.copy()
         self._open = bytearray(len(self._sizes))
-        self._of_rank: list[int] = stages.of_rank.tolist()
         self._rank: list[int] = np.repeat(np.arange(messages.ranks), np.diff(stages.of_rank)).tolist()
-        bounds = np.searchsorted(stages.opening, stages.of_rank).tolist()
-        opening = stages.opening.tolist()
-        self._opening = [opening[begin:end] for begin, end in pairwise(bounds)]
-        self._target: list[int] = messages.target.tolist()
-        self._connection: list[int] = messages.connection.tolist()
         self._courses = [course.hops for course in costs.courses]
         self._rates: list[float] = costs.rates.tolist()
         self._frame: list[float] = costs.frame.tolist()

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from emulator.collectives.messages import Messages, Stages
+from emulator.collectives.tables import Tables
 from emulator.errors import WorkloadError
 from emulator.linux.epoll import Poller
 from emulator.workloads.collective.buffers import Buffers, Numbers
 from emulator.workloads.collective.ends import Receiver, Sender, ends_of
 from emulator.workloads.collective.links import Links
 from emulator.workloads.collective.outcome import PATIENCE_NS, Outcome, broken, stalled
-from emulator.workloads.collective.tables import Tables
 from emulator.workloads.collective.work import Work
 
 _USUAL_BYTES = 1 << 62
